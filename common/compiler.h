@@ -1,0 +1,33 @@
+/*
+** compiler.h: the only file that names compilers.
+**
+** Hints and attributes used across the tree.  They change speed or
+** diagnostics, never meaning: with all of them empty the program is the same.
+*/
+#ifndef TIDE_COMPILER_H
+#define TIDE_COMPILER_H
+
+#if !defined(__GNUC__)
+# error "tidemark needs gcc or clang"
+#endif
+
+#define TIDE_LIKELY(x)      __builtin_expect(!!(x), 1)
+#define TIDE_UNLIKELY(x)    __builtin_expect(!!(x), 0)
+#define TIDE_INLINE         static inline __attribute__((always_inline))
+#define TIDE_NOINLINE       __attribute__((noinline))
+#define TIDE_COLD           __attribute__((cold, noinline))
+#define TIDE_HIDDEN         __attribute__((visibility("hidden")))
+#define TIDE_WEAK           __attribute__((weak))
+#define TIDE_PRINTF(f, a)   __attribute__((format(printf, f, a)))
+#define TIDE_MUST_USE       __attribute__((warn_unused_result))
+#define TIDE_CONSTRUCTOR    __attribute__((constructor))
+#define TIDE_DESTRUCTOR     __attribute__((destructor))
+
+/* For code that reads memory of a private layout on purpose. */
+#define TIDE_NO_SANITIZE    __attribute__((no_sanitize("address", "undefined")))
+
+/* Store and load across threads or processes: contents, then length. */
+#define TIDE_PUBLISH(p, v)  __atomic_store_n((p), (v), __ATOMIC_RELEASE)
+#define TIDE_OBSERVE(p)     __atomic_load_n((p), __ATOMIC_ACQUIRE)
+
+#endif

@@ -1,0 +1,249 @@
+/*
+** tidemark.h: the C interface of the tidemark allocation profiler.
+**
+** A host that embeds Lua 5.4 opens one session (one profile file, one process)
+** and one heap for each lua_State; the heap is the `ud` and tide_alloc the
+** allocator given to lua_newstate:
+**
+**     struct tide_session *session;
+**     struct tide_heap *heap;
+**     if (tide_session_open("out=app.%p.tide", NULL, NULL, &session) == TIDE_OK
+**         && tide_heap_open(session, &heap) == TIDE_OK) {
+**         lua_State *L = lua_newstate(tide_alloc, heap);
+**         ...
+**         lua_close(L);
+**         tide_heap_close(heap);
+**         tide_session_close(session);
+**     }
+**
+** Conventions, true of every function here unless it says otherwise:
+**
+**  - Sizes are bytes as Lua asks for them.  Times are nanoseconds.
+**  - A function that can fail returns enum tide_err, TIDE_OK being 0, and
+**    leaves its outputs as they were when it fails.
+**  - Pointers may not be NULL unless a parameter is marked `_or_null`.
+**  - No function raises a Lua error and none calls lua_error or longjmp, so
+**    all are safe to call from C code that holds resources.  [raise: no]
+**  - A heap belongs to its lua_State: it needs the same lock as the state
+**    does, and is otherwise free of any thread.  A session may be used from
+**    any thread.
+**  - [from: any] means the function may be called at any time;
+**    [from: host] means: not from inside the allocator.
+*/
+#ifndef TIDEMARK_H
+#define TIDEMARK_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define TIDE_VERSION "0.1.0"
+
+#if defined(__GNUC__)
+# define TIDE_API __attribute__((visibility("default")))
+#else
+# define TIDE_API
+#endif
+
+/* What can go wrong.  The texts are in tide_err_text. */
+enum tide_err {
+    TIDE_OK = 0,
+    TIDE_ERR_ARG,     /* an argument or option is wrong */
+    TIDE_ERR_NOMEM,   /* no memory for the profiler itself */
+    TIDE_ERR_IO,      /* a file could not be made, written or read */
+    TIDE_ERR_FORMAT,  /* not a profile, or a damaged one */
+    TIDE_ERR_VERSION, /* a profile of an unknown format version */
+    TIDE_ERR_LUA,     /* not Lua 5.4, or its functions were not found */
+    TIDE_ERR_STATE,   /* not possible in the present state of the object */
+    TIDE_ERR_COUNT_
+};
+
+/*
+** Text for an error: lower case, no full stop, never NULL; a static string.
+** [alloc: no] [from: any]
+*/
+TIDE_API const char *tide_err_text(enum tide_err err);
+
+struct tide_session; /* one profile: the file, options, calibration */
+struct tide_heap;    /* one lua_State: its allocator and its counters */
+struct lua_State;
+
+/*
+** Finds a function of the Lua API by its name ("lua_newstate"); NULL when
+** there is none.  `ctx` is what was given with the function.
+*/
+typedef void *(*tide_lookup_fn)(void *ctx, const char *name);
+
+/* Same type as lua_Alloc, spelt here so that lua.h is not needed. */
+typedef void *(*tide_alloc_fn)(void *ud, void *ptr, size_t osize, size_t nsize);
+
+/*
+** Opens a session: parses `options`, creates the profile file, learns how
+** this Lua library calls its allocator.
+**
+** options_or_null  "key=value,key=value"; NULL or "" for the defaults.
+**                  `tidemark help options` lists the keys.
+** lookup_or_null   where to find Lua's functions; NULL: the host's own
+**                  (linked symbols, then dlsym).
+** ctx              handed to `lookup`.
+** out              the session; owned by the caller until
+**                  tide_session_close.
+** Errors: ARG (options), NOMEM.  A file that cannot be created is no error:
+** the session then records in memory, says so once on stderr, and
+** tide_session_save can still write it.  A Lua that is not understood is no
+** error: the tier is lower (tide_session_tier).  [from: host]
+*/
+TIDE_API enum tide_err tide_session_open(const char *options_or_null,
+                                         tide_lookup_fn lookup_or_null,
+                                         void *ctx, struct tide_session **out);
+
+/*
+** Finishes the profile (times, process figures, end marker) and frees the
+** session.  Heaps that are still open stay usable as allocators and record
+** no more.  NULL is allowed.  [from: host]
+*/
+TIDE_API void tide_session_close(struct tide_session *session_or_null);
+
+/*
+** Recording on (the default, unless start=manual) and off.  While it is off,
+** new blocks are counted in the row "not recorded", so the books still
+** balance.  [from: any]
+*/
+TIDE_API void tide_session_start(struct tide_session *session);
+TIDE_API void tide_session_stop(struct tide_session *session);
+
+/*
+** Sets all counters of things past to zero (allocated, freed, calls, peak);
+** what is alive stays alive, charged to the line that made it, as
+** "inherited".  [from: host]
+*/
+TIDE_API enum tide_err tide_session_reset(struct tide_session *session);
+
+/*
+** Writes a copy of the profile as it is now.
+** path   the file to write; replaced if it exists.  `%p` is the process id.
+** Errors: IO (errno says why).  [from: host]
+*/
+TIDE_API enum tide_err tide_session_save(struct tide_session *session,
+                                         const char *path);
+
+/*
+** The path of the profile file, "" when the session records in memory.
+** Valid until the session closes.  [alloc: no] [from: any]
+*/
+TIDE_API const char *tide_session_path(const struct tide_session *session);
+
+/* How exactly bytes can be charged in this process. */
+enum tide_tier {
+    TIDE_TIER_EXACT = 0, /* every byte, full stack, line-true */
+    TIDE_TIER_PARTIAL,   /* full stacks; some lines or threads are inferred */
+    TIDE_TIER_PUBLIC,    /* the public API only: lines may be the statement's */
+    TIDE_TIER_COUNT_
+};
+
+/*
+** The tier of the session, and the reason in words (static or owned by the
+** session; never NULL).  [alloc: no] [from: any]
+*/
+TIDE_API enum tide_tier tide_session_tier(const struct tide_session *session,
+                                          const char **reason_or_null);
+
+/*
+** Opens a heap for one lua_State that is about to be made.
+** out  the heap: pass it as `ud` with tide_alloc to lua_newstate.  Close it
+**      after lua_close.
+** Errors: NOMEM.  [from: host]
+*/
+TIDE_API enum tide_err tide_heap_open(struct tide_session *session,
+                                      struct tide_heap **out);
+
+/*
+** The allocator: a lua_Alloc whose `ud` is a struct tide_heap.
+** A failed allocation returns NULL and changes nothing.
+** [raise: no] [from: Lua only]
+*/
+TIDE_API void *tide_alloc(void *heap, void *ptr, size_t osize, size_t nsize);
+
+/*
+** Makes this heap obtain its blocks from the host's own allocator, with the
+** sizes that Lua gives, so that the host's limits and accounting hold.
+** Call it before lua_newstate, or when the host changes its allocator.
+** f NULL: back to tidemark's own.  Blocks go back to the allocator that made
+** them only if the host's new allocator can free the old one's blocks, as
+** Lua itself demands of lua_setallocf.  [alloc: no] [from: host]
+*/
+TIDE_API void tide_heap_chain(struct tide_heap *heap, tide_alloc_fn f_or_null,
+                              void *ud);
+
+/*
+** Attaches to a state in mid-life: replaces its allocator by tide_alloc.
+** Blocks made before keep to the old allocator and are shown as "before
+** attach".  L may be any thread of the state.
+** Errors: NOMEM, LUA, STATE (already attached).  [from: host]
+*/
+TIDE_API enum tide_err tide_heap_attach(struct tide_session *session,
+                                        struct lua_State *L,
+                                        struct tide_heap **out);
+
+/*
+** Says that lua_close is about to be called for this heap's state: what is
+** alive now is what the report shows as live.  Where Lua itself shows it
+** (5.4.4 and later) the call is not needed.  [alloc: no] [from: host]
+*/
+TIDE_API void tide_heap_closing(struct tide_heap *heap);
+
+/*
+** Frees the heap with every block in it.  Only after lua_close.
+** NULL is allowed.  [from: host]
+*/
+TIDE_API void tide_heap_close(struct tide_heap *heap_or_null);
+
+/*
+** lua_newstate with a heap of its own, then as luaL_newstate does (panic and
+** warning functions are left as Lua has them).  NULL: no memory, or no
+** lua_newstate was found.
+** heap_or_null  where to put the heap, for tide_heap_close; NULL: the heap
+**               closes with the session.  [from: host]
+*/
+TIDE_API struct lua_State *tide_newstate(struct tide_session *session,
+                                         struct tide_heap **heap_or_null);
+
+/*
+** The heap of a state, NULL if this session has none for it.
+** [alloc: no] [from: any]
+*/
+TIDE_API struct tide_heap *tide_heap_of(struct tide_session *session,
+                                        struct lua_State *L);
+
+/* Sums over all rows of one heap.  live = alloc + moved - freed, always. */
+struct tide_totals {
+    uint64_t alloc_bytes;        /* allocated, growth as (new - old) */
+    uint64_t alloc_blocks;       /* blocks made */
+    uint64_t freed_bytes;        /* freed, shrinking as (old - new) */
+    uint64_t freed_blocks;       /* blocks freed */
+    uint64_t live_bytes;         /* held now, with buffer blocks */
+    uint64_t live_blocks;        /* blocks held now */
+    uint64_t peak_bytes;         /* most bytes ever held at once */
+    uint64_t buffer_bytes;       /* of live_bytes: not seen by Lua's count */
+    uint64_t unattributed_bytes; /* of alloc_bytes: no Lua line known */
+    uint64_t before_bytes;       /* made before the attach, still held */
+    uint64_t gc_cycles;          /* collection cycles seen */
+    uint64_t failed_blocks;      /* allocations that returned NULL */
+};
+
+/*
+** Fills `out` by a walk over all rows.  Under the state's lock live_bytes -
+** buffer_bytes + before_bytes is collectgarbage("count") * 1024.
+** [alloc: no] [from: any]
+*/
+TIDE_API void tide_heap_totals(const struct tide_heap *heap,
+                               struct tide_totals *out);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

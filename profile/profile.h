@@ -1,0 +1,263 @@
+/*
+** profile.h: the profile file, its grammar and its limits.
+**
+** This is the single source of truth for what stands in a NAME.PID.tide file.
+** The profiled process maps the file and counts in it (writer.h); a reader
+** maps the same file, during the run or after it, and trusts nothing
+** (reader.h).  All integers are little-endian, all records have a fixed size.
+**
+**   file      = header directory extent*
+**   header    = struct tide_p_header, TIDE_P_HEADER_BYTES at offset 0
+**   directory = struct tide_p_extent[TIDE_P_EXTENTS_MAX], right behind
+**   extent    = a run of whole pages (TIDE_P_PAGE) anywhere behind the
+**               directory; extents never overlap
+**   section   = the extents with the same (heap, section), joined in the
+**               order of `ordinal` 0, 1, 2 ...: one array of records
+**
+** A heap is one lua_State (or several that came one after the other), and has
+** one section of each kind in enum tide_p_section.  Section HEAD holds one
+** struct tide_p_heap, which says how many records of the others are valid.
+**
+** Publication: a record is written first, then the count that covers it, with
+** release order; a reader loads the count, then the records, with acquire
+** order.  The same for extents and `n_extents`.  Counters inside records are
+** plain 64-bit words that only the profiled process writes; a reader may see
+** two counters of one record at two moments, a few instructions apart, while
+** the process runs.
+**
+** After `kill -9` the file is whole up to the last allocation: `state` is
+** then still TIDE_P_RUNNING, and `end_mono_ns` is the time last noted.
+**
+** Version history:
+**   1   first format
+*/
+#ifndef TIDE_PROFILE_H
+#define TIDE_PROFILE_H
+
+#include <stdint.h>
+
+#include "../common/kind.h"
+
+#define TIDE_P_MAGIC         "TIDEMARK" /* 8 bytes, no NUL */
+#define TIDE_P_VERSION       1u
+#define TIDE_P_BYTE_ORDER    0x01020304u
+#define TIDE_P_PAGE          4096u
+#define TIDE_P_HEADER_BYTES  4096u
+#define TIDE_P_EXTENTS_MAX   4096u
+#define TIDE_P_DATA_OFFSET   (TIDE_P_HEADER_BYTES + TIDE_P_EXTENTS_MAX * 16u)
+#define TIDE_P_HEAPS_MAX     4096u
+#define TIDE_P_STRING_MAX    4095u      /* longest string, bytes without NUL */
+#define TIDE_P_SUFFIX        ".tide"
+
+/* Index 0 of strings is "", of functions and nodes the root, of cells none. */
+#define TIDE_P_NONE          0u
+
+/* enum tide_p_header.state */
+enum tide_p_state {
+    TIDE_P_RUNNING = 0, /* being written, or the process was killed */
+    TIDE_P_CLOSED,      /* finished in order */
+    TIDE_P_STATE_COUNT_
+};
+
+/* tide_p_header.flags */
+#define TIDE_P_FLAG_PARTLY_IN_MEMORY 1u /* the disk was full: rows are missing */
+#define TIDE_P_FLAG_SAVED            2u /* a copy made by save */
+
+struct tide_p_header {
+    char magic[8];           /* TIDE_P_MAGIC */
+    uint32_t version;        /* TIDE_P_VERSION */
+    uint32_t byte_order;     /* TIDE_P_BYTE_ORDER */
+    uint32_t header_bytes;   /* TIDE_P_HEADER_BYTES */
+    uint32_t extents_max;    /* TIDE_P_EXTENTS_MAX */
+    uint32_t n_extents;      /* valid directory entries; published */
+    uint32_t n_heaps;        /* heaps numbered 0 .. n_heaps - 1; published */
+    uint32_t state;          /* enum tide_p_state */
+    uint32_t flags;          /* TIDE_P_FLAG_* */
+    uint32_t pid;            /* process id */
+    uint32_t parent_pid;     /* of the process it was forked from; 0: none */
+    uint32_t tier;           /* enum tide_tier of tidemark.h */
+    uint32_t command_bytes;  /* bytes used in `command` */
+    uint64_t file_bytes;     /* length of the file; published */
+    uint64_t start_unix_ns;  /* start, since 1970 UTC, ns */
+    uint64_t start_mono_ns;  /* start on the monotonic clock, ns */
+    uint64_t end_mono_ns;    /* end, or the time last noted, ns */
+    uint64_t rss_peak_bytes; /* the process's largest RSS; 0: not known */
+    char lua[32];            /* "Lua 5.4.4", NUL-terminated */
+    char tool[32];           /* "tidemark 0.1.0", NUL-terminated */
+    char route[64];          /* how it got in: "preload", "patch", "api" ... */
+    char tier_reason[256];   /* in words, NUL-terminated */
+    char program[256];       /* path of the executable, NUL-terminated */
+    char command[2048];      /* arguments, each with its NUL; may be cut */
+};
+
+/* One run of pages. */
+struct tide_p_extent {
+    uint16_t heap;    /* 0 .. n_heaps - 1 */
+    uint8_t section;  /* enum tide_p_section */
+    uint8_t reserved; /* 0 */
+    uint32_t ordinal; /* place in its section, from 0 */
+    uint32_t page;    /* offset in the file, in pages */
+    uint32_t n_pages; /* length, in pages; not 0 */
+};
+
+enum tide_p_section {
+    TIDE_P_HEAD = 0, /* one struct tide_p_heap */
+    TIDE_P_STRINGS,  /* bytes: see tide_p_heap.string_bytes */
+    TIDE_P_FUNCS,    /* struct tide_p_func[n_funcs] */
+    TIDE_P_NODES,    /* struct tide_p_node[n_nodes] */
+    TIDE_P_CELLS,    /* struct tide_p_cell[n_cells] */
+    TIDE_P_CYCLES,   /* struct tide_p_cycle[n_cycles] */
+    TIDE_P_SECTION_COUNT_
+};
+
+/* tide_p_heap.state */
+enum tide_p_heap_state {
+    TIDE_P_HEAP_OPEN = 0, /* the lua_State is in use */
+    TIDE_P_HEAP_CLOSED,   /* the lua_State was closed */
+    TIDE_P_HEAP_STATE_COUNT_
+};
+
+/*
+** Figures of one heap.  They repeat what the cells say, at the time of the
+** last slow event (cycle, new node, peak left), and are exact once the heap
+** is closed or saved.  Sums over cells are always exact.
+*/
+struct tide_p_heap {
+    uint32_t state;        /* enum tide_p_heap_state */
+    uint32_t n_states;     /* lua_States that used this heap, in turn */
+    uint32_t n_funcs;      /* published */
+    uint32_t n_nodes;      /* published */
+    uint32_t n_cells;      /* published */
+    uint32_t n_cycles;     /* published */
+    uint32_t string_bytes; /* bytes of STRINGS in use; published */
+    uint32_t gc_cycle;     /* collection cycles seen so far */
+    /*
+    ** The peak.  peak_is_past 0: the heap stands at its highest, and what a
+    ** cell held at the peak is its live figure.  1: the heap has been lower
+    ** since; a cell whose peak_epoch equals ours keeps its figure in
+    ** peak_bytes, the others have not changed since and their live figure is
+    ** it.
+    */
+    uint32_t peak_epoch;
+    uint32_t peak_is_past;
+    uint64_t peak_bytes;          /* most live bytes at once */
+    uint64_t before_bytes;        /* held at the attach */
+    uint64_t before_freed_bytes;  /* of these, freed since */
+    uint64_t failed_blocks;       /* allocations that returned NULL */
+    uint64_t unknown_calls;       /* allocator calls from unknown addresses */
+    uint64_t inferred_bytes;      /* bytes whose line or thread was inferred */
+    uint64_t open_mono_ns;        /* first lua_State made */
+    uint64_t close_mono_ns;       /* last lua_State closed; 0: open */
+    uint64_t reserved[18];        /* 0 */
+};
+
+enum tide_p_what {
+    TIDE_P_LUA = 0,       /* a Lua function */
+    TIDE_P_MAIN,          /* the main part of a chunk */
+    TIDE_P_C,             /* a C function */
+    TIDE_P_ROOT,          /* index 0: no frame at all */
+    TIDE_P_FINALIZER,     /* the collector called what hangs below */
+    TIDE_P_COROUTINE,     /* a coroutine whose resumer is not known */
+    TIDE_P_OTHER_CHUNKS,  /* chunks beyond the limit of generated ones */
+    TIDE_P_OTHER_STACKS,  /* stacks beyond the limit of nodes */
+    TIDE_P_NOT_RECORDED,  /* made while the recording was off */
+    TIDE_P_WHAT_COUNT_
+};
+
+/*
+** A function.  Two prototypes with the same source and first line are one.
+** Strings are byte offsets into STRINGS: a uint32_t length, the bytes, a NUL,
+** padded to a multiple of 4; offset 0 is the empty string.
+*/
+struct tide_p_func {
+    uint32_t source;      /* chunk name as Lua has it ("@x.lua", "=stdin"), a
+                             text chunk as [string "..."]; C: its object */
+    uint32_t name;        /* "" when not known */
+    uint32_t linedefined; /* first line; COROUTINE: line that made it; else 0 */
+    uint32_t lastline;    /* last line; 0 for what is not Lua */
+    uint8_t what;         /* enum tide_p_what */
+    uint8_t reserved[7];  /* 0 */
+    uint64_t address;     /* of a C function in the process; else 0 */
+};
+
+/*
+** A node of the calling context tree: this function, at this line, called
+** from the parent's line.  Node 0 is the root and its own parent.
+** parent < own index, but for node 0.
+*/
+struct tide_p_node {
+    uint32_t parent;
+    uint32_t func;           /* index in FUNCS */
+    uint32_t line;           /* line being run; 0: not Lua, or not known */
+    uint32_t first_cell;     /* index in CELLS; 0: none */
+    uint64_t calls;          /* activations that allocated, first seen here */
+    uint64_t max_call_bytes; /* most bytes (own and below) of one of them */
+};
+
+/*
+** Counters of one (node, kind).  Invariants, at any moment:
+**   live_bytes  = alloc_bytes  + moved_bytes  - freed_bytes   >= 0
+**   live_blocks = alloc_blocks + moved_blocks - freed_blocks  >= 0
+**   sum over all cells of moved_bytes = moved_blocks = 0
+**   closed <= live, young <= freed
+** What lua_close frees is in closed_*, not in freed_*: live figures are those
+** before lua_close.
+*/
+struct tide_p_cell {
+    uint32_t node;        /* owner */
+    uint32_t next;        /* next cell of the same node; 0: none */
+    uint32_t peak_epoch;  /* see tide_p_heap.peak_epoch */
+    uint8_t kind;         /* enum tide_kind */
+    uint8_t flags;        /* for the writer only */
+    uint16_t reserved;    /* 0 */
+    uint64_t alloc_bytes; /* made; growth as new - old */
+    uint64_t alloc_blocks;
+    uint64_t freed_bytes; /* freed; shrinking as old - new */
+    uint64_t freed_blocks;
+    uint64_t young_bytes; /* of freed: did not survive a collection cycle */
+    uint64_t young_blocks;
+    int64_t moved_bytes; /* taken over from other cells less given to them */
+    int64_t moved_blocks;
+    uint64_t peak_bytes; /* held at the heap's peak: see peak_epoch */
+    uint64_t peak_blocks;
+    uint64_t closed_bytes; /* of live: freed by lua_close */
+    uint64_t closed_blocks;
+    uint64_t floor_bytes; /* least live bytes after a cycle; 0: none seen */
+    uint64_t growth;      /* reserved for the leak finder; 0 */
+};
+
+enum tide_p_cause {
+    TIDE_P_CAUSE_UNKNOWN = 0,
+    TIDE_P_CAUSE_AUTOMATIC,
+    TIDE_P_CAUSE_EXPLICIT,  /* collectgarbage or lua_gc */
+    TIDE_P_CAUSE_EMERGENCY, /* an allocation had failed */
+    TIDE_P_CAUSE_COUNT_
+};
+
+/* One collection cycle, noted when its atomic phase was seen to be over. */
+struct tide_p_cycle {
+    uint64_t atomic_mono_ns; /* time of that */
+    uint64_t before_bytes;   /* live bytes then */
+    uint64_t after_bytes;    /* least live bytes until the next one */
+    uint64_t freed_bytes;    /* freed until the next one */
+    uint64_t freed_blocks;
+    uint32_t n;              /* number, from 1; rises by what was seen */
+    uint32_t node;           /* what ran when it was seen; 0: not known */
+    uint8_t mode;            /* 0 incremental, 1 generational, 255 not known */
+    uint8_t cause;           /* enum tide_p_cause */
+    uint8_t reserved[6];     /* 0 */
+    uint64_t end_mono_ns;    /* when the sweep was seen to be over; 0: not */
+};
+
+#if defined(__STDC_VERSION__) && __STDC_VERSION__ >= 201112L
+# include <assert.h>
+static_assert(sizeof(struct tide_p_header) <= TIDE_P_HEADER_BYTES, "header");
+static_assert(sizeof(struct tide_p_extent) == 16, "extent");
+static_assert(sizeof(struct tide_p_heap) == 248, "heap");
+static_assert(sizeof(struct tide_p_func) == 32, "func");
+static_assert(sizeof(struct tide_p_node) == 32, "node");
+static_assert(sizeof(struct tide_p_cell) == 128, "cell");
+static_assert(sizeof(struct tide_p_cycle) == 64, "cycle");
+#endif
+
+#endif

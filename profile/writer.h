@@ -1,0 +1,115 @@
+/*
+** writer.h: the profiled process's side of the profile file.
+**
+** A writer owns one file.  Its sections are arrays that grow in place: each
+** has a fixed base address in a reserved range, and extents of the file are
+** mapped there one behind the other, so an index is an address for ever.
+** Disk space is reserved before it is mapped (a mapped hole on a full disk
+** would be SIGBUS).  When the file cannot grow the section goes on in
+** anonymous memory, the header says so (TIDE_P_FLAG_PARTLY_IN_MEMORY), and
+** tideP_writer_close tries once more to write it out.
+**
+** Functions here are cold.  They take the writer's lock, use no malloc, no
+** stdio, never raise, and may be called from inside the allocator.
+*/
+#ifndef TIDE_WRITER_H
+#define TIDE_WRITER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "../common/compiler.h"
+#include "../common/err.h"
+#include "profile.h"
+
+struct tide_writer;
+
+/* An array that grows.  Owned by the caller, known to the writer. */
+struct tide_section {
+    unsigned char *base;       /* first byte; fixed; page-aligned */
+    size_t ready_bytes;        /* base[0 .. ready_bytes) is usable, once 0 */
+    size_t max_bytes;          /* address space reserved at base */
+    uint32_t n_extents;        /* extents so far */
+    uint32_t heap;             /* heap it belongs to */
+    enum tide_p_section id;    /* which section */
+    struct tide_section *next; /* the writer's list; guarded by its lock */
+};
+
+/*
+** Opens a writer.
+** path_or_null  the file, created or replaced, mode 0600 less umask; NULL: in
+**               memory.  The pattern letters are expanded already.
+** out           the writer; freed by tideP_writer_close.
+** Errors: NOMEM.  IO with *out set: the file could not be made, errno says
+** why, and the writer records in memory.
+*/
+enum tide_err tideP_writer_open(const char *path_or_null,
+                                struct tide_writer **out);
+
+/*
+** The mapped header, for the caller to fill: pid, times, tier, lua, tool,
+** route, program, command.  The writer fills the rest.
+*/
+struct tide_p_header *tideP_writer_header(struct tide_writer *writer);
+
+/* The file's path; "" when in memory. */
+const char *tideP_writer_path(const struct tide_writer *writer);
+
+/*
+** Adds a heap: the next number.  Errors: NOMEM (TIDE_P_HEAPS_MAX reached).
+*/
+enum tide_err tideP_writer_add_heap(struct tide_writer *writer, uint32_t *heap);
+
+/*
+** Opens one section of a heap and makes its first extent.
+** max_bytes  address space wanted; halved until it can be had (RLIMIT_AS).
+** section    the caller's storage; must stay until tideP_writer_close.
+** Errors: NOMEM.
+*/
+enum tide_err tideP_section_open(struct tide_writer *writer, uint32_t heap,
+                                 enum tide_p_section id, size_t max_bytes,
+                                 struct tide_section *section);
+
+/* Makes base[0 .. want_bytes) usable.  Errors: NOMEM; nothing changes then. */
+TIDE_COLD enum tide_err tideP_section_grow(struct tide_writer *writer,
+                                           struct tide_section *section,
+                                           size_t want_bytes);
+
+TIDE_INLINE enum tide_err tideP_section_reserve(struct tide_writer *writer,
+                                                struct tide_section *section,
+                                                size_t want_bytes)
+{
+    if (TIDE_LIKELY(want_bytes <= section->ready_bytes))
+        return TIDE_OK;
+    return tideP_section_grow(writer, section, want_bytes);
+}
+
+/*
+** Writes a whole copy to `path` (through a temporary name and rename, so that
+** a failure leaves what was there).  Errors: IO, errno says why.
+*/
+enum tide_err tideP_writer_save(struct tide_writer *writer, const char *path);
+
+/*
+** In a forked child, before anything is counted: every mapping of the
+** parent's file becomes a private copy in memory at the same address, the
+** descriptor is closed, the parent's file is not touched.  Errors: NOMEM.
+*/
+enum tide_err tideP_writer_detach(struct tide_writer *writer);
+
+/*
+** Moves a writer that records in memory to a file: creates it, copies every
+** section, and maps the file in place of the memory.  Errors: IO, errno says
+** why; the writer then stays in memory.
+*/
+enum tide_err tideP_writer_move_to(struct tide_writer *writer,
+                                   const char *path);
+
+/*
+** Finishes the file (state TIDE_P_CLOSED), unmaps everything, frees the
+** writer.  Sections are unusable afterwards.  NULL is allowed.
+** Errors: IO when the file is not whole; errno says why.
+*/
+enum tide_err tideP_writer_close(struct tide_writer *writer_or_null);
+
+#endif
