@@ -218,6 +218,20 @@ TIDE_API struct lua_State *tide_newstate(struct tide_session *session,
 TIDE_API struct tide_heap *tide_heap_of(struct tide_session *session,
                                         struct lua_State *L);
 
+/*
+** Says that C code is about to resume `co` from `from` (as for lua_resume),
+** and that this call of lua_resume has returned.  The stacks of `co` then hang
+** below the frame of `from`; without it they are a root of their own.  The
+** preload library calls both by itself.
+** from_or_null  the thread that resumes; NULL: a root of its own.
+** A state that is not profiled is ignored.  [alloc: no] [from: any]
+*/
+TIDE_API void tide_resume_begin(struct tide_session *session,
+                                struct lua_State *co,
+                                struct lua_State *from_or_null);
+TIDE_API void tide_resume_end(struct tide_session *session,
+                              struct lua_State *co);
+
 /* Sums over all rows of one heap.  live = alloc + moved - freed, always. */
 struct tide_totals {
     uint64_t alloc_bytes;        /* allocated, growth as (new - old) */
