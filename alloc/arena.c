@@ -1,0 +1,210 @@
+/*
+** arena.c: the cold half of the size-class arena.
+**
+** A range of addresses is reserved without access rights and opened a
+** megabyte at a time.  Under RLIMIT_AS even a reservation counts, so it is
+** halved until it fits and takes a quarter of the limit at most.  A page is cut a little at a time (about 4 KiB of slots), so that
+** memory which is not used yet is not touched.
+*/
+#include "arena.h"
+
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+
+#include "../common/assert.h"
+#include "../common/mem.h"
+
+#define RANGE_BYTES     ((size_t)1 << 36)
+#define RANGE_BYTES_MIN ((size_t)1 << 22)
+#define CUT_BYTES       4096u
+#define TRIM_PAGES_MIN  64u /* 2 MiB: no trim before so much was taken */
+#define KEEP_PAGES      32u /* empty pages that keep their memory */
+
+/* How much address space to ask for first. */
+static size_t wanted_range(void)
+{
+    struct rlimit lim;
+    if (getrlimit(RLIMIT_AS, &lim) != 0 || lim.rlim_cur == RLIM_INFINITY)
+        return RANGE_BYTES;
+    size_t want = RANGE_BYTES;
+    while (want > RANGE_BYTES_MIN && want > lim.rlim_cur / 4)
+        want /= 2;
+    return want;
+}
+
+static bool map_tables(struct tide_arena *arena, size_t n_pages)
+{
+    const size_t bytes = n_pages * (1 + 4 + 4);
+    unsigned char *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (p == MAP_FAILED)
+        return false;
+    arena->page_free = (uint32_t *)(void *)p;
+    arena->empty = arena->page_free + n_pages;
+    arena->page_class = p + n_pages * 8;
+    arena->map_bytes = bytes;
+    return true;
+}
+
+bool tideA_arena_open(struct tide_arena *arena)
+{
+    memset(arena, 0, sizeof *arena);
+    for (size_t want = wanted_range(); want >= RANGE_BYTES_MIN; want /= 2) {
+        void *p = mmap(NULL, want, PROT_NONE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if (p == MAP_FAILED)
+            continue;
+        if (!map_tables(arena, want >> TIDE_PAGE_SHIFT)) {
+            munmap(p, want);
+            continue;
+        }
+        arena->base = p;
+        arena->range_bytes = want;
+        arena->limit_bytes = want;
+        return true;
+    }
+    return false;
+}
+
+void tideA_arena_close(struct tide_arena *arena)
+{
+    if (arena->base != NULL) {
+        munmap(arena->base, arena->range_bytes);
+        munmap(arena->page_free, arena->map_bytes);
+    }
+    memset(arena, 0, sizeof *arena);
+}
+
+static bool open_chunk(struct tide_arena *arena)
+{
+    size_t bytes = TIDE_CHUNK_BYTES;
+    if (arena->open_bytes + bytes > arena->limit_bytes)
+        return false;
+    if (mprotect(arena->base + arena->open_bytes, bytes,
+                 PROT_READ | PROT_WRITE) != 0)
+        return false;
+    arena->open_bytes += bytes;
+    return true;
+}
+
+/* Enough was taken since the last trim to look for empty pages again. */
+static bool is_trim_due(const struct tide_arena *arena)
+{
+    const size_t total = arena->used_bytes >> TIDE_PAGE_SHIFT;
+    return arena->pages_since_trim >= TRIM_PAGES_MIN &&
+           arena->pages_since_trim >= total / 4;
+}
+
+static unsigned char *take_page(struct tide_arena *arena, size_t class)
+{
+    if (arena->n_empty == 0 && is_trim_due(arena))
+        tideA_arena_trim(arena);
+    size_t page;
+    if (arena->n_empty > 0) {
+        page = arena->empty[--arena->n_empty];
+    } else {
+        if (arena->used_bytes == arena->open_bytes && !open_chunk(arena))
+            return NULL;
+        page = arena->used_bytes >> TIDE_PAGE_SHIFT;
+        arena->used_bytes += TIDE_PAGE_BYTES;
+    }
+    arena->pages_since_trim++;
+    arena->page_class[page] = (uint8_t)class;
+    return arena->base + (page << TIDE_PAGE_SHIFT);
+}
+
+void *tideA_arena_refill(struct tide_arena *arena, size_t class)
+{
+    const size_t slot = tideA_slot_bytes(class);
+    if ((size_t)(arena->bump_end[class] - arena->bump[class]) < slot) {
+        unsigned char *page = take_page(arena, class);
+        if (page == NULL)
+            return NULL;
+        arena->bump[class] = page;
+        arena->bump_end[class] = page + TIDE_PAGE_BYTES;
+    }
+    unsigned char *first = arena->bump[class];
+    const size_t room = (size_t)(arena->bump_end[class] - first);
+    size_t n = (room < CUT_BYTES ? room : CUT_BYTES) / slot;
+    if (n == 0)
+        n = 1;
+    unsigned char *p = first;
+    for (size_t i = 1; i < n; i++, p += slot)
+        *(void **)(void *)p = p + slot; /* slots 0 .. n-2 lead to the next */
+    *(void **)(void *)p = arena->free[class];
+    arena->bump[class] = p + slot;
+    arena->free[class] = *(void **)(void *)first;
+    return first;
+}
+
+static size_t page_of(const struct tide_arena *arena, const void *slot)
+{
+    return (size_t)((const unsigned char *)slot - arena->base) >>
+           TIDE_PAGE_SHIFT;
+}
+
+/* Slots of a page that were cut so far. */
+static uint32_t cut_slots(const struct tide_arena *arena, size_t page)
+{
+    const size_t class = arena->page_class[page];
+    const unsigned char *start = arena->base + (page << TIDE_PAGE_SHIFT);
+    const unsigned char *end = start + TIDE_PAGE_BYTES;
+    if (arena->bump[class] > start && arena->bump[class] <= end)
+        end = arena->bump[class];
+    return (uint32_t)((size_t)(end - start) / tideA_slot_bytes(class));
+}
+
+static void count_free(struct tide_arena *arena)
+{
+    memset(arena->page_free, 0, (arena->used_bytes >> TIDE_PAGE_SHIFT) * 4);
+    for (size_t class = 1; class < TIDE_CLASSES; class++)
+        for (void **p = arena->free[class]; p != NULL; p = *p)
+            arena->page_free[page_of(arena, p)]++;
+}
+
+static bool is_empty(const struct tide_arena *arena, size_t page)
+{
+    return arena->page_class[page] != 0 && arena->page_free[page] > 0 &&
+           arena->page_free[page] == cut_slots(arena, page);
+}
+
+/* Takes the slots of empty pages out of one class's list. */
+static void unlink_empty(struct tide_arena *arena, size_t class)
+{
+    void **keep = (void **)&arena->free[class];
+    for (void **p = arena->free[class]; p != NULL; p = *p) {
+        if (is_empty(arena, page_of(arena, p)))
+            continue;
+        *keep = p;
+        keep = p;
+    }
+    *keep = NULL;
+}
+
+static void give_back(struct tide_arena *arena, size_t page)
+{
+    const size_t class = arena->page_class[page];
+    unsigned char *start = arena->base + (page << TIDE_PAGE_SHIFT);
+    if (arena->bump[class] > start &&
+        arena->bump[class] <= start + TIDE_PAGE_BYTES)
+        arena->bump[class] = arena->bump_end[class] = NULL;
+    arena->page_class[page] = 0;
+    if (arena->n_empty >= KEEP_PAGES)
+        madvise(start, TIDE_PAGE_BYTES, MADV_DONTNEED);
+    arena->empty[arena->n_empty++] = (uint32_t)page;
+}
+
+size_t tideA_arena_trim(struct tide_arena *arena)
+{
+    const size_t n_pages = arena->used_bytes >> TIDE_PAGE_SHIFT;
+    const size_t before = arena->n_empty;
+    arena->pages_since_trim = 0;
+    count_free(arena);
+    for (size_t class = 1; class < TIDE_CLASSES; class++)
+        unlink_empty(arena, class);
+    for (size_t page = 0; page < n_pages; page++)
+        if (is_empty(arena, page))
+            give_back(arena, page);
+    return (arena->n_empty - before) << TIDE_PAGE_SHIFT;
+}
