@@ -232,6 +232,36 @@ TIDE_API void tide_resume_begin(struct tide_session *session,
 TIDE_API void tide_resume_end(struct tide_session *session,
                               struct lua_State *co);
 
+/*
+** Notes in the profile how tidemark got into the process: "preload", "patch",
+** "module"; without it the profile says "api".
+** route  a few words; cut after 63 bytes.  [alloc: no] [from: any]
+*/
+TIDE_API void tide_session_set_route(struct tide_session *session,
+                                     const char *route);
+
+/*
+** The process's own session: the one that the preload library or the Lua
+** module opened, NULL when there is none.  It is finished at exit; do not
+** close it.  Only in the shared library.  [alloc: no] [from: any]
+*/
+TIDE_API struct tide_session *tide_process_session(void);
+
+/*
+** Attaches to a state in mid-life in the process's own session, which is
+** opened when there is none yet: what `require "tidemark"` does.  A state that
+** is profiled already stays as it is, and that is no error.  Only in the
+** shared library.
+** options_or_null  as for tide_session_open; without effect on a session that
+**                  is open already.
+** out_or_null      the heap.
+** Errors: as tide_session_open and tide_heap_attach.  [from: host]
+*/
+TIDE_API enum tide_err
+tide_process_attach(const char *options_or_null, tide_lookup_fn lookup_or_null,
+                    void *ctx, struct lua_State *L,
+                    struct tide_heap **out_or_null);
+
 /* Sums over all rows of one heap.  live = alloc + moved - freed, always. */
 struct tide_totals {
     uint64_t alloc_bytes;        /* allocated, growth as (new - old) */
