@@ -8,7 +8,8 @@
 **
 **   file      = header directory extent*
 **   header    = struct tide_p_header, TIDE_P_HEADER_BYTES at offset 0
-**   directory = struct tide_p_extent[TIDE_P_EXTENTS_MAX], right behind
+**   directory = struct tide_p_extent[header.extents_max], right behind; whole
+**               pages; extents_max <= TIDE_P_EXTENTS_MAX
 **   extent    = a run of whole pages (TIDE_P_PAGE) anywhere behind the
 **               directory; extents never overlap
 **   section   = the extents with the same (heap, section), joined in the
@@ -38,19 +39,20 @@
 
 #include "../common/kind.h"
 
-#define TIDE_P_MAGIC         "TIDEMARK" /* 8 bytes, no NUL */
-#define TIDE_P_VERSION       1u
-#define TIDE_P_BYTE_ORDER    0x01020304u
-#define TIDE_P_PAGE          4096u
-#define TIDE_P_HEADER_BYTES  4096u
-#define TIDE_P_EXTENTS_MAX   4096u
-#define TIDE_P_DATA_OFFSET   (TIDE_P_HEADER_BYTES + TIDE_P_EXTENTS_MAX * 16u)
-#define TIDE_P_HEAPS_MAX     4096u
-#define TIDE_P_STRING_MAX    4095u      /* longest string, bytes without NUL */
-#define TIDE_P_SUFFIX        ".tide"
+#define TIDE_P_MAGIC        "TIDEMARK" /* 8 bytes, no NUL */
+#define TIDE_P_VERSION      1u
+#define TIDE_P_BYTE_ORDER   0x01020304u
+#define TIDE_P_PAGE         4096u
+#define TIDE_P_HEADER_BYTES 4096u
+#define TIDE_P_EXTENTS_MAX  32768u /* six for each heap, and to grow */
+#define TIDE_P_DATA_OFFSET(extents_max)                                        \
+ (TIDE_P_HEADER_BYTES + (uint64_t)(extents_max)*16u)
+#define TIDE_P_HEAPS_MAX  4096u
+#define TIDE_P_STRING_MAX 4095u /* longest string, bytes without NUL */
+#define TIDE_P_SUFFIX     ".tide"
 
 /* Index 0 of strings is "", of functions and nodes the root, of cells none. */
-#define TIDE_P_NONE          0u
+#define TIDE_P_NONE 0u
 
 /* enum tide_p_header.state */
 enum tide_p_state {
@@ -59,16 +61,16 @@ enum tide_p_state {
     TIDE_P_STATE_COUNT_
 };
 
-/* tide_p_header.flags */
-#define TIDE_P_FLAG_PARTLY_IN_MEMORY 1u /* the disk was full: rows are missing */
-#define TIDE_P_FLAG_SAVED            2u /* a copy made by save */
+/* tide_p_header.flags: the disk was full and rows are missing; made by save */
+#define TIDE_P_FLAG_PARTLY_IN_MEMORY 1u
+#define TIDE_P_FLAG_SAVED            2u
 
 struct tide_p_header {
     char magic[8];           /* TIDE_P_MAGIC */
     uint32_t version;        /* TIDE_P_VERSION */
     uint32_t byte_order;     /* TIDE_P_BYTE_ORDER */
     uint32_t header_bytes;   /* TIDE_P_HEADER_BYTES */
-    uint32_t extents_max;    /* TIDE_P_EXTENTS_MAX */
+    uint32_t extents_max;    /* size of the directory, in entries */
     uint32_t n_extents;      /* valid directory entries; published */
     uint32_t n_heaps;        /* heaps numbered 0 .. n_heaps - 1; published */
     uint32_t state;          /* enum tide_p_state */
@@ -140,27 +142,27 @@ struct tide_p_heap {
     */
     uint32_t peak_epoch;
     uint32_t peak_is_past;
-    uint64_t peak_bytes;          /* most live bytes at once */
-    uint64_t before_bytes;        /* held at the attach */
-    uint64_t before_freed_bytes;  /* of these, freed since */
-    uint64_t failed_blocks;       /* allocations that returned NULL */
-    uint64_t unknown_calls;       /* allocator calls from unknown addresses */
-    uint64_t inferred_bytes;      /* bytes whose line or thread was inferred */
-    uint64_t open_mono_ns;        /* first lua_State made */
-    uint64_t close_mono_ns;       /* last lua_State closed; 0: open */
-    uint64_t reserved[18];        /* 0 */
+    uint64_t peak_bytes;         /* most live bytes at once */
+    uint64_t before_bytes;       /* held at the attach */
+    uint64_t before_freed_bytes; /* of these, freed since */
+    uint64_t failed_blocks;      /* allocations that returned NULL */
+    uint64_t unknown_calls;      /* allocator calls from unknown addresses */
+    uint64_t inferred_bytes;     /* bytes whose line or thread was inferred */
+    uint64_t open_mono_ns;       /* first lua_State made */
+    uint64_t close_mono_ns;      /* last lua_State closed; 0: open */
+    uint64_t reserved[18];       /* 0 */
 };
 
 enum tide_p_what {
-    TIDE_P_LUA = 0,       /* a Lua function */
-    TIDE_P_MAIN,          /* the main part of a chunk */
-    TIDE_P_C,             /* a C function */
-    TIDE_P_ROOT,          /* index 0: no frame at all */
-    TIDE_P_FINALIZER,     /* the collector called what hangs below */
-    TIDE_P_COROUTINE,     /* a coroutine whose resumer is not known */
-    TIDE_P_OTHER_CHUNKS,  /* chunks beyond the limit of generated ones */
-    TIDE_P_OTHER_STACKS,  /* stacks beyond the limit of nodes */
-    TIDE_P_NOT_RECORDED,  /* made while the recording was off */
+    TIDE_P_LUA = 0,      /* a Lua function */
+    TIDE_P_MAIN,         /* the main part of a chunk */
+    TIDE_P_C,            /* a C function */
+    TIDE_P_ROOT,         /* index 0: no frame at all */
+    TIDE_P_FINALIZER,    /* the collector called what hangs below */
+    TIDE_P_COROUTINE,    /* a coroutine whose resumer is not known */
+    TIDE_P_OTHER_CHUNKS, /* chunks beyond the limit of generated ones */
+    TIDE_P_OTHER_STACKS, /* stacks beyond the limit of nodes */
+    TIDE_P_NOT_RECORDED, /* made while the recording was off */
     TIDE_P_WHAT_COUNT_
 };
 
@@ -241,12 +243,12 @@ struct tide_p_cycle {
     uint64_t after_bytes;    /* least live bytes until the next one */
     uint64_t freed_bytes;    /* freed until the next one */
     uint64_t freed_blocks;
-    uint32_t n;              /* number, from 1; rises by what was seen */
-    uint32_t node;           /* what ran when it was seen; 0: not known */
-    uint8_t mode;            /* 0 incremental, 1 generational, 255 not known */
-    uint8_t cause;           /* enum tide_p_cause */
-    uint8_t reserved[6];     /* 0 */
-    uint64_t end_mono_ns;    /* when the sweep was seen to be over; 0: not */
+    uint32_t n;           /* number, from 1; rises by what was seen */
+    uint32_t node;        /* what ran when it was seen; 0: not known */
+    uint8_t mode;         /* 0 incremental, 1 generational, 255 not known */
+    uint8_t cause;        /* enum tide_p_cause */
+    uint8_t reserved[6];  /* 0 */
+    uint64_t end_mono_ns; /* when the sweep was seen to be over; 0: not */
 };
 
 #if defined(__STDC_VERSION__) && __STDC_VERSION__ >= 201112L

@@ -21,9 +21,9 @@ struct tide_profile;
 
 /* What is wrong and where. */
 struct tide_p_problem {
-    enum tide_err err;    /* TIDE_OK: nothing */
-    uint64_t offset;      /* byte offset in the file */
-    char text[192];       /* fault first, lower case, no full stop */
+    enum tide_err err; /* TIDE_OK: nothing */
+    uint64_t offset;   /* byte offset in the file */
+    char text[192];    /* fault first, lower case, no full stop */
 };
 
 /* One heap of a profile.  Pointers are valid until tideP_reader_close. */
@@ -35,9 +35,9 @@ struct tide_p_view {
     const struct tide_p_cell *cells;
     const struct tide_p_cycle *cycles;
     uint32_t string_bytes;
-    uint32_t n_funcs;  /* at least 1 */
-    uint32_t n_nodes;  /* at least 1 */
-    uint32_t n_cells;  /* at least 1: cell 0 is none */
+    uint32_t n_funcs; /* at least 1 */
+    uint32_t n_nodes; /* at least 1 */
+    uint32_t n_cells; /* at least 1: cell 0 is none */
     uint32_t n_cycles;
     struct tide_p_problem problem; /* why records are missing */
 };
@@ -61,8 +61,8 @@ tideP_reader_header(const struct tide_profile *profile);
 uint32_t tideP_reader_n_heaps(const struct tide_profile *profile);
 
 /* heap < tideP_reader_n_heaps(profile); never NULL. */
-const struct tide_p_view *
-tideP_reader_heap(const struct tide_profile *profile, uint32_t heap);
+const struct tide_p_view *tideP_reader_heap(const struct tide_profile *profile,
+                                            uint32_t heap);
 
 /*
 ** The first problem in the whole file; err is TIDE_OK when there is none.

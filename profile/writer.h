@@ -56,6 +56,12 @@ struct tide_p_header *tideP_writer_header(struct tide_writer *writer);
 const char *tideP_writer_path(const struct tide_writer *writer);
 
 /*
+** The first failure of the file, an errno; 0: none so far.  It stays when the
+** writer has recovered; TIDE_P_FLAG_PARTLY_IN_MEMORY says how things are now.
+*/
+int tideP_writer_errno(const struct tide_writer *writer);
+
+/*
 ** Adds a heap: the next number.  Errors: NOMEM (TIDE_P_HEAPS_MAX reached).
 */
 enum tide_err tideP_writer_add_heap(struct tide_writer *writer, uint32_t *heap);
@@ -70,7 +76,11 @@ enum tide_err tideP_section_open(struct tide_writer *writer, uint32_t heap,
                                  enum tide_p_section id, size_t max_bytes,
                                  struct tide_section *section);
 
-/* Makes base[0 .. want_bytes) usable.  Errors: NOMEM; nothing changes then. */
+/*
+** Makes base[0 .. want_bytes) usable; new pages are zero.  errno is kept.
+** Errors: NOMEM; nothing changes then.  STATE in a forked child that has not
+** called tideP_writer_detach.
+*/
 TIDE_COLD enum tide_err tideP_section_grow(struct tide_writer *writer,
                                            struct tide_section *section,
                                            size_t want_bytes);

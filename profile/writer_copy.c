@@ -1,0 +1,292 @@
+/*
+** writer_copy.c: whole copies of a profile: save, detach, move_to.
+**
+** save writes what is in use to another file, without the writer's lock:
+** sections are only ever added in front of the list, and their pages stay
+** where they are.  detach and move_to turn the memory below the sections
+** into something else at the same addresses; nobody may count meanwhile.
+*/
+#include "writer_impl.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "../common/assert.h"
+
+#define DIRECTORY_STEP (TIDE_P_PAGE / sizeof(struct tide_p_extent))
+
+/* One copy being written. */
+struct save {
+    struct tide_section *sections; /* the writer's list when it began */
+    int fd;
+    uint32_t n_extents;   /* so far */
+    uint64_t front_bytes; /* header and directory */
+    uint64_t end;         /* of what has been given out */
+    struct tide_p_header header;
+};
+
+static struct tide_section *find_section(const struct save *save, uint32_t heap,
+                                         enum tide_p_section id)
+{
+    for (struct tide_section *s = save->sections; s != NULL; s = s->next)
+        if (s->heap == heap && s->id == id)
+            return s;
+    return NULL;
+}
+
+/* Writes one section as one extent with its entry of the directory. */
+static int save_section(struct save *save, uint32_t heap,
+                        enum tide_p_section id, const void *data, size_t bytes)
+{
+    const size_t whole_bytes = tideP_round_up(bytes, TIDE_P_PAGE);
+    const struct tide_p_extent extent = {
+        .heap = (uint16_t)heap,
+        .section = (uint8_t)id,
+        .page = (uint32_t)(save->end / TIDE_P_PAGE),
+        .n_pages = (uint32_t)(whole_bytes / TIDE_P_PAGE),
+    };
+    if (bytes == 0)
+        return 0;
+    int error = tideP_file_write(save->fd, data, bytes, save->end);
+    if (error == 0)
+        error = tideP_file_write(save->fd, &extent, sizeof extent,
+                                 TIDE_P_HEADER_BYTES +
+                                     save->n_extents * sizeof extent);
+    save->n_extents++;
+    save->end += whole_bytes;
+    return error;
+}
+
+/* The records that a count covers, and no more than there is memory for. */
+static int save_records(struct save *save, uint32_t heap,
+                        enum tide_p_section id, uint32_t n, size_t record_bytes)
+{
+    const struct tide_section *section = find_section(save, heap, id);
+    if (section == NULL)
+        return 0;
+    const size_t ready_bytes = TIDE_OBSERVE(&section->ready_bytes);
+    const size_t bytes = n * record_bytes;
+    return save_section(save, heap, id, section->base,
+                        bytes < ready_bytes ? bytes : ready_bytes);
+}
+
+/*
+** What refers is counted before what it refers to, so that every index which
+** is written finds its record.
+*/
+static int save_heap(struct save *save, uint32_t heap)
+{
+    const struct tide_section *section = find_section(save, heap, TIDE_P_HEAD);
+    if (section == NULL)
+        return 0;
+    const struct tide_p_heap *live = (const void *)section->base;
+    const uint32_t n_cells = TIDE_OBSERVE(&live->n_cells);
+    const uint32_t n_cycles = TIDE_OBSERVE(&live->n_cycles);
+    const uint32_t n_nodes = TIDE_OBSERVE(&live->n_nodes);
+    const uint32_t n_funcs = TIDE_OBSERVE(&live->n_funcs);
+    const uint32_t string_bytes = TIDE_OBSERVE(&live->string_bytes);
+    struct tide_p_heap head = *live;
+    head.n_cells = n_cells;
+    head.n_cycles = n_cycles;
+    head.n_nodes = n_nodes;
+    head.n_funcs = n_funcs;
+    head.string_bytes = string_bytes;
+
+    int error = save_section(save, heap, TIDE_P_HEAD, &head, sizeof head);
+    if (error == 0)
+        error = save_records(save, heap, TIDE_P_STRINGS, string_bytes, 1);
+    if (error == 0)
+        error = save_records(save, heap, TIDE_P_FUNCS, n_funcs,
+                             sizeof(struct tide_p_func));
+    if (error == 0)
+        error = save_records(save, heap, TIDE_P_NODES, n_nodes,
+                             sizeof(struct tide_p_node));
+    if (error == 0)
+        error = save_records(save, heap, TIDE_P_CELLS, n_cells,
+                             sizeof(struct tide_p_cell));
+    if (error == 0)
+        error = save_records(save, heap, TIDE_P_CYCLES, n_cycles,
+                             sizeof(struct tide_p_cycle));
+    return error;
+}
+
+static int save_front(struct save *save, const struct tide_writer *writer,
+                      uint32_t n_heaps, uint32_t extents_max)
+{
+    struct tide_p_header *header = &save->header;
+    *header = *writer->header;
+    memset(header->magic, 0, sizeof header->magic);
+    tideP_header_init(header, extents_max);
+    header->n_extents = save->n_extents;
+    header->n_heaps = n_heaps;
+    header->flags &= ~TIDE_P_FLAG_PARTLY_IN_MEMORY;
+    header->flags |= TIDE_P_FLAG_SAVED;
+    header->file_bytes = save->end;
+    if (ftruncate(save->fd, (off_t)save->end) != 0)
+        return errno;
+    return tideP_file_write(save->fd, header, sizeof *header, 0);
+}
+
+static int save_all(struct save *save, struct tide_writer *writer)
+{
+    const uint32_t n_heaps = TIDE_OBSERVE(&writer->n_heaps);
+    const uint32_t want = n_heaps * TIDE_P_SECTION_COUNT_;
+    const uint32_t extents_max =
+        (uint32_t)tideP_round_up(want > 0 ? want : 1, DIRECTORY_STEP);
+    save->sections = TIDE_OBSERVE(&writer->sections);
+    save->end = TIDE_P_DATA_OFFSET(extents_max);
+    for (uint32_t heap = 0; heap < n_heaps; heap++) {
+        const int error = save_heap(save, heap);
+        if (error != 0)
+            return error;
+    }
+    return save_front(save, writer, n_heaps, extents_max);
+}
+
+static int save_to(struct tide_writer *writer, const char *path,
+                   const char *temporary)
+{
+    struct save save = {.fd = -1};
+    int error = tideP_file_may_replace(path);
+    if (error == 0)
+        error = tideP_file_create(temporary, &save.fd);
+    if (error != 0)
+        return error;
+    error = save_all(&save, writer);
+    if (close(save.fd) != 0 && error == 0)
+        error = errno;
+    if (error == 0 && rename(temporary, path) != 0)
+        error = errno;
+    if (error != 0)
+        unlink(temporary);
+    return error;
+}
+
+enum tide_err tideP_writer_save(struct tide_writer *writer, const char *path)
+{
+    char temporary[PATH_MAX];
+    struct tide_quiet quiet;
+    const int n = snprintf(temporary, sizeof temporary, "%s.%ld.part", path,
+                           (long)getpid());
+    if (n < 0 || (size_t)n >= sizeof temporary) {
+        errno = ENAMETOOLONG;
+        return TIDE_ERR_IO;
+    }
+    tideP_quiet_enter(&quiet);
+    const int error = save_to(writer, path, temporary);
+    tideP_quiet_leave(&quiet);
+    if (error == 0)
+        return TIDE_OK;
+    errno = error;
+    return TIDE_ERR_IO;
+}
+
+/* Private memory at the same address, with the first bytes copied. */
+static enum tide_err make_private(void *at, size_t bytes, size_t copy_bytes)
+{
+    void *fresh = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (fresh == MAP_FAILED)
+        return TIDE_ERR_NOMEM;
+    memcpy(fresh, at, copy_bytes);
+    if (mremap(fresh, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, at) !=
+        MAP_FAILED)
+        return TIDE_OK;
+    munmap(fresh, bytes);
+    return TIDE_ERR_NOMEM;
+}
+
+/*
+** Whole sections, not pieces: another thread of the parent may have been
+** growing one at the fork, and then the list of pieces is not to be trusted.
+*/
+static enum tide_err make_all_private(struct tide_writer *writer)
+{
+    for (struct tide_section *s = writer->sections; s != NULL; s = s->next)
+        TIDE_TRY(make_private(s->base, s->ready_bytes, s->ready_bytes));
+    return make_private(writer->header, writer->front_bytes,
+                        TIDE_P_HEADER_BYTES);
+}
+
+static void forget_file(struct tide_writer *writer)
+{
+    tideP_file_close(writer);
+    writer->path[0] = '\0';
+    writer->latched_errno = 0;
+    writer->owner_pid = getpid();
+    writer->n_extents = 0;
+    writer->n_pieces = 0;
+    writer->n_outside = 0;
+    for (struct tide_section *s = writer->sections; s != NULL; s = s->next) {
+        struct tide_piece *piece = &writer->pieces[writer->n_pieces++];
+        *piece = (struct tide_piece){
+            .section = s,
+            .n_pages = (uint32_t)(s->ready_bytes / TIDE_P_PAGE),
+        };
+        s->n_extents = 1;
+        writer->n_outside++;
+    }
+    writer->header->n_extents = 0;
+    writer->header->n_heaps = writer->n_heaps;
+    writer->header->file_bytes = 0;
+    writer->header->state = TIDE_P_RUNNING;
+    writer->header->flags = 0;
+}
+
+enum tide_err tideP_writer_detach(struct tide_writer *writer)
+{
+    const int old_errno = errno;
+    struct tide_quiet quiet;
+    tideP_quiet_enter(&quiet);
+    /* Whoever held the lock at the fork does not exist here. */
+    __atomic_store_n(&writer->lock, 0, __ATOMIC_RELAXED);
+    const enum tide_err err = make_all_private(writer);
+    if (err == TIDE_OK)
+        forget_file(writer);
+    tideP_quiet_leave(&quiet);
+    errno = old_errno;
+    return err;
+}
+
+static size_t outside_bytes(const struct tide_writer *writer)
+{
+    size_t bytes = 0;
+    for (uint32_t i = 0; i < writer->n_pieces; i++)
+        bytes += tideP_piece_bytes(&writer->pieces[i]);
+    return bytes;
+}
+
+/* A piece that cannot be mapped stays in memory; close writes it. */
+static void move_pieces(struct tide_writer *writer)
+{
+    for (uint32_t i = 0; i < writer->n_pieces; i++) {
+        const int error = tideP_piece_to_file(writer, &writer->pieces[i], true);
+        if (error != 0)
+            tideP_writer_latch(writer, error);
+    }
+    tideP_writer_flag(writer);
+}
+
+enum tide_err tideP_writer_move_to(struct tide_writer *writer, const char *path)
+{
+    struct tide_quiet quiet;
+    if (writer->has_file)
+        return TIDE_ERR_STATE;
+    tideP_quiet_enter(&quiet);
+    tideP_writer_lock(writer);
+    const int error =
+        tideP_writer_start_file(writer, path, outside_bytes(writer));
+    if (error == 0)
+        move_pieces(writer);
+    tideP_writer_unlock(writer);
+    tideP_quiet_leave(&quiet);
+    if (error == 0)
+        return TIDE_OK;
+    tideP_writer_latch(writer, error);
+    errno = error;
+    return TIDE_ERR_IO;
+}
