@@ -3,7 +3,8 @@
 ** the command (--set), the C interface and Lua.
 **
 ** A string of options is "key=value,key=value"; "1" alone and "" mean the
-** defaults.  A value may be quoted with "..." to hold commas.
+** defaults.  A value may be quoted with "..." to hold commas; "" in it is one
+** quote.  A switch may stand alone: "quiet" is "quiet=yes".
 */
 #ifndef TIDE_OPTIONS_H
 #define TIDE_OPTIONS_H
