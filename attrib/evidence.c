@@ -1,0 +1,138 @@
+/*
+** evidence.c: keeps what held every time, and chooses.
+**
+** Elimination: the first event of a return address proposes every word that
+** matches, each later one strikes out what does not.  What is left after
+** events from at least two threads is a location.  Of several, the nearest to
+** the entry is taken: the caller's own frame comes before its callers'.
+*/
+#include "evidence.h"
+
+#include <string.h>
+
+struct tide_ev_ra *tideT_ev_find(struct tide_evidence *ev, uintptr_t address)
+{
+    for (uint32_t i = 0; i < ev->n; i++)
+        if (ev->ras[i].address == address)
+            return &ev->ras[i];
+    if (ev->n == TIDE_EV_RAS)
+        return NULL;
+    struct tide_ev_ra *ra = &ev->ras[ev->n++];
+    memset(ra, 0, sizeof *ra);
+    ra->address = address;
+    return ra;
+}
+
+void tideT_ev_thread(struct tide_ev_ra *ra, const uintptr_t *words,
+                     const void *L, unsigned index)
+{
+    const uintptr_t want = (uintptr_t)L;
+    const bool is_first = ra->n_events++ == 0;
+    ra->threads |= 1u << index;
+    for (uint32_t w = 0; w < TIDE_EV_L_WORDS; w++) {
+        if (is_first)
+            ra->holds_l[w] = words[w] == want;
+        else if (ra->holds_l[w] && words[w] != want)
+            ra->holds_l[w] = 0;
+    }
+}
+
+/* The bias bits for which `word` is pc. */
+static uint16_t match_pc(uintptr_t word, const uint32_t *pc)
+{
+    for (int b = -TIDE_EV_PC_BIAS; b <= TIDE_EV_PC_BIAS; b++)
+        if (word == (uintptr_t)(pc + b))
+            return (uint16_t)(1u << (b + TIDE_EV_PC_BIAS));
+    return 0;
+}
+
+void tideT_ev_pc(struct tide_ev_ra *ra, const uintptr_t *words,
+                 const uint32_t *pc)
+{
+    const bool is_first = ra->n_pc++ == 0;
+    for (uint32_t w = 0; w < TIDE_EV_PC_WORDS; w++) {
+        if (!is_first && ra->holds_pc[w] == 0)
+            continue;
+        const uint16_t bits = match_pc(words[w], pc);
+        ra->holds_pc[w] = is_first ? bits : (ra->holds_pc[w] & bits);
+    }
+}
+
+static bool choose_l(const struct tide_ev_ra *ra, struct tide_ra *out)
+{
+    if ((ra->threads & (ra->threads - 1)) == 0) /* fewer than two threads */
+        return false;
+    for (uint32_t w = 0; w < TIDE_EV_L_WORDS; w++) {
+        if (!ra->holds_l[w] || w == TIDE_WORD_RA)
+            continue;
+        out->l_word = (uint16_t)w;
+        return true;
+    }
+    return false;
+}
+
+static void choose_pc(const struct tide_ev_ra *ra, struct tide_ra *out)
+{
+    out->pc_word = TIDE_NO_WORD;
+    if (ra->n_pc < 4)
+        return;
+    for (uint32_t w = 0; w < TIDE_EV_PC_WORDS; w++) {
+        if (ra->holds_pc[w] == 0)
+            continue;
+        const int bit = __builtin_ctz(ra->holds_pc[w]);
+        out->pc_word = (uint16_t)w;
+        out->pc_bias = (int16_t)((TIDE_EV_PC_BIAS - bit) * 4);
+        return;
+    }
+}
+
+/* A multiplier under which no two addresses share a place; 0: none found. */
+static uint64_t find_multiplier(const struct tide_ra *list, uint32_t n)
+{
+    uint64_t m = UINT64_C(0x9e3779b97f4a7c15);
+    for (int tries = 0; tries < 4096; tries++) {
+        uint64_t used[TIDE_RA_PLACES / 64] = {0};
+        uint32_t i;
+        for (i = 0; i < n; i++) {
+            const uint32_t p = tideT_ra_place(m, list[i].address);
+            if (used[p / 64] >> (p % 64) & 1)
+                break;
+            used[p / 64] |= UINT64_C(1) << (p % 64);
+        }
+        if (i == n)
+            return m;
+        m = m * UINT64_C(6364136223846793005) + 1442695040888963407u;
+        m |= 1;
+    }
+    return 0;
+}
+
+void tideT_ev_choose(const struct tide_evidence *ev, struct tide_cal *cal)
+{
+    struct tide_ra list[TIDE_EV_RAS];
+    uint32_t n = 0;
+    bool any_pc = false;
+    bool all_pc = true;
+    for (uint32_t i = 0; i < ev->n; i++) {
+        const struct tide_ev_ra *ra = &ev->ras[i];
+        struct tide_ra *out = &list[n];
+        memset(out, 0, sizeof *out);
+        out->address = ra->address;
+        if (!choose_l(ra, out))
+            continue;
+        out->is_buffer = ra->n_uncounted > ra->n_counted;
+        choose_pc(ra, out);
+        if (ra->n_pc > 0) {
+            any_pc = true;
+            all_pc = all_pc && out->pc_word != TIDE_NO_WORD;
+        }
+        n++;
+    }
+    while (n > 0 && (cal->multiplier = find_multiplier(list, n)) == 0)
+        n--; /* too many for the table: the last one stays unknown */
+    for (uint32_t i = 0; i < n; i++)
+        cal->ras[tideT_ra_place(cal->multiplier, list[i].address)] = list[i];
+    cal->n_ras = n;
+    cal->has_threads = n > 0;
+    cal->has_pc = any_pc && all_pc;
+}

@@ -1,0 +1,48 @@
+/*
+** evidence.h: what the calibration has seen, by return address.
+*/
+#ifndef TIDE_EVIDENCE_H
+#define TIDE_EVIDENCE_H
+
+#include "calibrate.h"
+
+#define TIDE_EV_L_WORDS  256u  /* words searched for the lua_State */
+#define TIDE_EV_PC_WORDS 1536u /* words searched for pc */
+#define TIDE_EV_RAS      128u  /* return addresses at most */
+#define TIDE_EV_PC_BIAS  3     /* instructions that pc may be ahead or behind */
+
+/* Evidence for one return address. */
+struct tide_ev_ra {
+    uintptr_t address;
+    uint32_t n_events;    /* allocations with a known thread */
+    uint32_t threads;     /* bit per thread that was seen */
+    uint32_t n_pc;        /* table constructors with a known pc */
+    uint32_t n_counted;   /* the next event showed that Lua counted it */
+    uint32_t n_uncounted;
+    uint32_t failed;      /* bit per thread whose first attempt was failed */
+    uint8_t holds_l[TIDE_EV_L_WORDS];      /* 1: held L every time */
+    uint16_t holds_pc[TIDE_EV_PC_WORDS];   /* bit b: held pc + (b - BIAS) */
+};
+
+struct tide_evidence {
+    uint32_t n;
+    struct tide_ev_ra ras[TIDE_EV_RAS];
+};
+
+/* The entry for an address; NULL when there are too many. */
+struct tide_ev_ra *tideT_ev_find(struct tide_evidence *ev, uintptr_t address);
+
+/* An allocation while thread number `index` ran, whose state is L. */
+void tideT_ev_thread(struct tide_ev_ra *ra, const uintptr_t *words,
+                     const void *L, unsigned index);
+
+/* A table constructor whose pc (as saved: behind it) is known. */
+void tideT_ev_pc(struct tide_ev_ra *ra, const uintptr_t *words,
+                 const uint32_t *pc);
+
+/*
+** Fills cal->ras from the evidence.  Sets has_threads, has_pc and n_ras.
+*/
+void tideT_ev_choose(const struct tide_evidence *ev, struct tide_cal *cal);
+
+#endif
