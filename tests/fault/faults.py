@@ -1,0 +1,202 @@
+#!/usr/bin/env python3
+"""Ends that are not in order, disks that are full, memory that is short: the
+program must run and end as it does without the profiler, and the profile must
+be whole.  Prints TAP.
+
+usage: faults.py --tidemark FILE --lua FILE
+"""
+import argparse
+import json
+import os
+import re
+import resource
+import signal
+import subprocess
+import sys
+import tempfile
+
+WORK = """
+local kept = {}
+local function step(i)
+  kept[i] = {i}  --@keep
+end
+for i = 1, 1000 do step(i) end
+"""
+KEEP_LINE = 4       # in WORK
+
+PID = """
+local pid = io.open("/proc/self/stat"):read("n")
+io.stdout:write("done\\n") io.stdout:flush()
+"""
+
+
+class Faults:
+    def __init__(self, options):
+        self.options, self.n, self.n_failed = options, 0, 0
+        self.folder = ""
+
+    def add(self, is_ok, name, why=""):
+        self.n += 1
+        self.n_failed += not is_ok
+        print("%sok %d - %s" % ("" if is_ok else "not ", self.n, name))
+        for line in [] if is_ok else str(why).splitlines():
+            print("# " + line)
+
+    def skip(self, name, why):
+        self.n += 1
+        print("ok %d - %s # SKIP %s" % (self.n, name, why))
+
+    def script(self, text):
+        with open(os.path.join(self.folder, "work.lua"), "w",
+                  encoding="utf-8") as file:
+            file.write(text)
+
+    def run(self, *command, **how):
+        return subprocess.run(command, cwd=self.folder, capture_output=True,
+                              text=True, timeout=120, errors="replace", **how)
+
+    def profiled(self, out="x.tide", **how):
+        return self.run(self.options.tidemark, "run", "--report", "none",
+                        "-o", out, "--", self.options.lua, "work.lua", **how)
+
+    def report(self, out="x.tide"):
+        got = self.run(self.options.tidemark, "report", "--json", "--top", "0",
+                       out)
+        return json.loads(got.stdout) if got.returncode == 0 else None
+
+    def kept(self, report):
+        for row in report["lines"] if report else []:
+            if row["source"] == "work.lua" and row["line"] == KEEP_LINE:
+                return row
+        return {"live_bytes": 0, "kinds": {}}
+
+    def whole(self, name, out="x.tide"):
+        """Checks that the 1000 tables stand in the profile."""
+        checked = self.run(self.options.tidemark, "check", out)
+        self.add(checked.returncode == 0, name + ": the file is sound",
+                 checked.stdout + checked.stderr)
+        report = self.report(out)
+        table = self.kept(report)["kinds"].get("table", {})
+        storage = self.kept(report)["kinds"].get("storage", {})
+        self.add(table.get("live_blocks") == 1000 and
+                 table.get("live_bytes") == 56000 and
+                 storage.get("live_bytes", 0) >= 16000,
+                 name + ": every table is there", self.kept(report))
+        return report
+
+
+def ends(faults):
+    """Ways to end: the status is the program's own, the profile is whole."""
+    for name, last, status in [
+            ("a normal end", "", 0),
+            ("os.exit", "os.exit(7)", 7),
+            ("os.exit that closes", "os.exit(8, true)", 8),
+            ("an error", "error('sunk')", 1),
+            ("kill -9", PID + "os.execute('kill -9 ' .. pid)",
+             128 + signal.SIGKILL),
+            ("SIGTERM", PID + "os.execute('kill -15 ' .. pid)",
+             128 + signal.SIGTERM),
+            ("SIGABRT", PID + "os.execute('kill -6 ' .. pid)",
+             128 + signal.SIGABRT)]:
+        faults.script(WORK + last)
+        done = faults.profiled()
+        faults.add(done.returncode == status, "%s: exit status %d" % (
+            name, status), "%d\n%s" % (done.returncode, done.stderr))
+        report = faults.whole(name)
+        if status == 128 + signal.SIGKILL:
+            faults.add(report is not None and not report["run"]["complete"],
+                       "kill -9: the report says that the run was cut off",
+                       report and report["run"])
+
+
+def no_file(faults):
+    """The profile cannot be written: said once, and nothing else changes."""
+    faults.script(WORK + "print('fine')")
+    done = faults.profiled("no/such/folder/x.tide")
+    faults.add(done.returncode == 0 and done.stdout == "fine\n",
+               "no folder for the profile: the program runs", done)
+    said = [line for line in done.stderr.splitlines()
+            if re.search(r"no/such/folder", line)]
+    faults.add(1 <= len(said) <= 2 and said[0].startswith("tidemark: "),
+               "no folder for the profile: it is said", done.stderr)
+
+
+def full_disk(faults):
+    """A file system of 200 KB, in a name space of its own."""
+    name = "a full disk: "
+    faults.script("""
+local kept = {}
+for i = 1, 3000 do
+  kept[i] = load("local t = {} return {t, function() return t end}", "=c" .. i)()
+end
+print(#kept)
+""")
+    mount = "mkdir -p small && mount -t tmpfs -o size=200k none small && "
+    can = faults.run("unshare", "-rm", "sh", "-c", mount + "true")
+    if can.returncode != 0:
+        faults.skip(name + "the program runs", "no mount name space")
+        return
+    command = "%s run --report none -o small/x.tide -- %s work.lua" % (
+        faults.options.tidemark, faults.options.lua)
+    done = faults.run("unshare", "-rm", "sh", "-c", mount + command +
+                      "; status=$?; cp small/x.tide . ; exit $status")
+    faults.add(done.returncode == 0 and done.stdout == "3000\n",
+               name + "the program runs", done)
+    checked = faults.run(faults.options.tidemark, "report", "--json", "x.tide")
+    faults.add(checked.returncode in (0, 3),
+               name + "what is there can be read, or is refused", checked)
+
+
+def short_memory(faults):
+    """A limit of address space: less to reserve, the same books."""
+    def limit():
+        resource.setrlimit(resource.RLIMIT_AS, (400 << 20, 400 << 20))
+    faults.script(WORK + "print('fine')")
+    done = faults.profiled(preexec_fn=limit)
+    faults.add(done.returncode == 0 and done.stdout == "fine\n",
+               "400 MB of address space: the program runs", done)
+    faults.whole("400 MB of address space")
+    faults.script(WORK + """
+local ok, e = pcall(function()
+  local all = {}
+  for i = 1, 1e9 do all[i] = ("x"):rep(1 << 20) .. i end
+end)
+print(ok, e)
+""")
+    done = faults.profiled(preexec_fn=limit)
+    faults.add(done.returncode == 0 and "not enough memory" in done.stdout,
+               "no more memory: an error as Lua has it", done)
+    faults.whole("no more memory")
+
+
+def children(faults):
+    """Programs that are started by the program."""
+    faults.script(WORK + """
+os.execute("true") os.execute("ls / > ls.out")
+os.execute("%s -e 'print(1)'")
+""" % faults.options.lua)
+    done = faults.profiled("%n.%p.tide")
+    faults.add(done.returncode == 0 and done.stdout == "1\n",
+               "children run as they do", done)
+    files = [f for f in os.listdir(faults.folder) if f.endswith(".tide")]
+    faults.add(len(files) == 2 and all("lua5.4." in f for f in files),
+               "a profile for each process with Lua, none for others", files)
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--tidemark", required=True)
+    parser.add_argument("--lua", default="lua5.4")
+    faults = Faults(parser.parse_args())
+    for key in ("TIDEMARK", "LUA_INIT", "LUA_INIT_5_4"):
+        os.environ.pop(key, None)
+    faults.options.tidemark = os.path.abspath(faults.options.tidemark)
+    for check in (ends, no_file, full_disk, short_memory, children):
+        with tempfile.TemporaryDirectory() as faults.folder:
+            check(faults)
+    print("1..%d" % faults.n)
+    return 1 if faults.n_failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
