@@ -3,7 +3,7 @@
 **
 ** This is the single source of truth for what stands in a NAME.PID.tide file.
 ** The profiled process maps the file and counts in it (writer.h); a reader
-** maps the same file, during the run or after it, and trusts nothing
+** reads the same file, during the run or after it, and trusts nothing
 ** (reader.h).  All integers are little-endian, all records have a fixed size.
 **
 **   file      = header directory extent*

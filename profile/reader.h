@@ -1,12 +1,14 @@
 /*
 ** reader.h: opens a profile, of a finished run or of a live one.
 **
-** The reader trusts nothing.  tideP_reader_open checks the header, the
-** directory (bounds, overlaps, ordinals) and every record of every heap, so
-** that afterwards each index in a view may be followed without a check:
-** strings, functions, parents, cells and their chains.  What does not hold is
-** cut off: a view then has fewer records than the file claims, `problem` says
-** what and where, and reports print that they are partial.
+** The reader trusts nothing.  tideP_reader_open reads the file into memory of
+** its own and checks the header, the directory (bounds, overlaps, ordinals)
+** and every record of every heap, so that afterwards each index in a view may
+** be followed without a check: strings, functions, parents, cells and their
+** chains.  What does not hold is left out: a view then has fewer records than
+** the file claims (and a name that is not there is ""), `problem` says what
+** and where, and reports print that they are partial.  A profile that goes on
+** changing, or is cut, changes nothing here: read it again to see more.
 */
 #ifndef TIDE_READER_H
 #define TIDE_READER_H
@@ -98,10 +100,12 @@ uint64_t tideP_cell_peak_blocks(const struct tide_p_heap *head,
 
 /*
 ** Checks the books as well (behind `tidemark check`): the invariants above
-** struct tide_p_cell for every cell and heap, sums against the head.
-** report_or_null  called for each fault.  Returns the number of faults.
-** exact  false for a live profile: counters may be caught between two stores,
-** so sums are then not compared.
+** struct tide_p_cell for every cell and heap, sums against the head.  Problems
+** that the reader has found are faults too.
+** exact           false for a live profile: counters may be caught between two
+**                 stores, so they are then not compared.
+** report_or_null  called for each fault.
+** Returns the number of faults.
 */
 typedef void (*tide_p_fault_fn)(void *ctx, const char *text);
 uint64_t tideP_check(const struct tide_profile *profile, bool exact,
