@@ -3,7 +3,7 @@
 program must run and end as it does without the profiler, and the profile must
 be whole.  Prints TAP.
 
-usage: faults.py --tidemark FILE --lua FILE
+usage: faults.py --tidemark FILE --lua FILE --unnoticed FILE
 """
 import argparse
 import json
@@ -183,15 +183,32 @@ os.execute("%s -e 'print(1)'")
                "a profile for each process with Lua, none for others", files)
 
 
+def unnoticed(faults):
+    """What a program can find out about its state is the same."""
+    with open(faults.options.unnoticed, encoding="utf-8") as file:
+        faults.script(file.read())
+    plain = faults.run(faults.options.lua, "work.lua")
+    done = faults.profiled()
+    faults.add(plain.returncode == 0 and plain.stdout.count("\n") > 20 and
+               done.stdout == plain.stdout, "the program notices nothing",
+               plain.stdout + "---\n" + done.stdout)
+    faults.add(plain.stderr == done.stderr.replace("\r", "") or
+               all(line.startswith("tidemark: ")
+                   for line in done.stderr.splitlines()),
+               "stderr has nothing but tidemark's own words", done.stderr)
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--tidemark", required=True)
     parser.add_argument("--lua", default="lua5.4")
+    parser.add_argument("--unnoticed", required=True)
     faults = Faults(parser.parse_args())
     for key in ("TIDEMARK", "LUA_INIT", "LUA_INIT_5_4"):
         os.environ.pop(key, None)
     faults.options.tidemark = os.path.abspath(faults.options.tidemark)
-    for check in (ends, no_file, full_disk, short_memory, children):
+    for check in (ends, no_file, full_disk, short_memory, children,
+                  unnoticed):
         with tempfile.TemporaryDirectory() as faults.folder:
             check(faults)
     print("1..%d" % faults.n)
