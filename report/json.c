@@ -1,0 +1,415 @@
+/*
+** json.c: the report as JSON, for programs.
+**
+**   { "format": "tidemark-report", "version": 1,
+**     "run": {..}, "totals": {..}, "gc": {.., "cycles": [..]}, "kinds": {..},
+**     "lines": [..], "functions": [..], "stacks": [..], "findings": [..] }
+**
+** Every key is always there.  Bytes and blocks are integers, times are
+** seconds, names ending in Kb are KiB.  A row stands on a line of its own and
+** is written at once, so memory does not grow with the report.  `version`
+** rises when a key changes its meaning or goes; new keys may come.
+*/
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "emit.h"
+#include "render.h"
+
+#define REPORT_VERSION 1
+
+static const char *const tier_names[TIDE_TIER_COUNT_] = {
+    [TIDE_TIER_EXACT] = "exact",
+    [TIDE_TIER_PARTIAL] = "partial",
+    [TIDE_TIER_PUBLIC] = "public",
+};
+
+static const char *const cause_names[TIDE_P_CAUSE_COUNT_] = {
+    [TIDE_P_CAUSE_UNKNOWN] = "unknown",
+    [TIDE_P_CAUSE_AUTOMATIC] = "automatic",
+    [TIDE_P_CAUSE_EXPLICIT] = "explicit",
+    [TIDE_P_CAUSE_EMERGENCY] = "emergency",
+};
+
+static void put_u64(struct tide_r_json *json, const char *key, uint64_t v)
+{
+    tideR_json_int(json, key, (int64_t)v);
+}
+
+/* A text of the model. */
+static void put_string(struct tide_r_json *json, const char *key,
+                       const struct tide_model *model, uint32_t string)
+{
+    size_t n;
+    const char *text = tideR_model_text(model, string, &n);
+    tideR_json_text(json, key, text, n);
+}
+
+/* A field of the header: NUL-terminated unless it is full. */
+static void put_field(struct tide_r_json *json, const char *key,
+                      const char *field, size_t field_bytes)
+{
+    tideR_json_text(json, key, field, strnlen(field, field_bytes));
+}
+
+static void put_command(struct tide_r_json *json,
+                        const struct tide_p_header *header)
+{
+    size_t left = header->command_bytes;
+    const char *at = header->command;
+    if (left > sizeof header->command)
+        left = sizeof header->command;
+    tideR_json_open(json, "command", '[');
+    while (left > 0) {
+        const size_t n = strnlen(at, left);
+        tideR_json_text(json, NULL, at, n);
+        at += n < left ? n + 1 : n;
+        left -= n < left ? n + 1 : n;
+    }
+    tideR_json_close(json, ']');
+}
+
+static void put_started(struct tide_r_json *json, uint64_t unix_ns)
+{
+    char text[64] = "";
+    struct tm tm;
+    const time_t seconds = (time_t)(unix_ns / 1000000000u);
+    if (gmtime_r(&seconds, &tm) != NULL)
+        strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &tm);
+    tideR_json_str(json, "started", text);
+}
+
+static void put_run(struct tide_r_json *json, const struct tide_model *model)
+{
+    const struct tide_p_header *h = model->header;
+    tideR_json_open(json, "run", '{');
+    put_command(json, h);
+    put_u64(json, "pid", h->pid);
+    put_field(json, "lua", h->lua, sizeof h->lua);
+    put_started(json, h->start_unix_ns);
+    tideR_json_real(json, "seconds", model->seconds);
+    tideR_json_str(json, "tier",
+                   h->tier < TIDE_TIER_COUNT_ ? tier_names[h->tier]
+                                              : "unknown");
+    put_field(json, "tier_reason", h->tier_reason, sizeof h->tier_reason);
+    put_u64(json, "states", model->n_states);
+    tideR_json_bool(json, "complete", model->is_complete);
+    tideR_json_close(json, '}');
+}
+
+static void put_totals(struct tide_r_json *json, const struct tide_model *model)
+{
+    const struct tide_r_counts *c = &model->totals;
+    tideR_json_open(json, "totals", '{');
+    put_u64(json, "alloc_bytes", c->alloc_bytes);
+    put_u64(json, "alloc_blocks", c->alloc_blocks);
+    put_u64(json, "freed_bytes", c->freed_bytes);
+    put_u64(json, "freed_blocks", c->freed_blocks);
+    put_u64(json, "live_bytes", c->live_bytes);
+    put_u64(json, "live_blocks", c->live_blocks);
+    put_u64(json, "peak_bytes", c->peak_bytes);
+    put_u64(json, "unattributed_bytes", model->unattributed.alloc_bytes);
+    put_u64(json, "before_attach_bytes", model->before_bytes);
+    put_u64(json, "rss_peak_bytes", model->header->rss_peak_bytes);
+    tideR_json_close(json, '}');
+}
+
+/* Seconds since the start; 0 for what claims to be before it. */
+static double since_start(const struct tide_model *model, uint64_t mono_ns)
+{
+    const uint64_t start = model->header->start_mono_ns;
+    return mono_ns > start ? (double)(mono_ns - start) / 1e9 : 0;
+}
+
+/* The line that a row of another kind refers to: none is "" and 0. */
+static void put_place(struct tide_r_json *json, const struct tide_model *model,
+                      uint32_t line_row)
+{
+    const struct tide_r_line *line = &model->lines[line_row];
+    put_string(json, "source", model, line->source);
+    put_u64(json, "line", line->line);
+}
+
+static void put_cycle(struct tide_r_json *json, const struct tide_model *model,
+                      const struct tide_r_cycle *cycle)
+{
+    const struct tide_p_cycle *r = cycle->record;
+    const double start = since_start(model, r->atomic_mono_ns);
+    const double end = since_start(model, r->end_mono_ns);
+    tideR_json_open(json, NULL, '{');
+    put_u64(json, "n", r->n);
+    tideR_json_str(json, "mode", tideR_mode_name(r->mode));
+    tideR_json_real(json, "start_s", start);
+    tideR_json_real(json, "seconds", end > start ? end - start : 0);
+    tideR_json_str(json, "cause",
+                   r->cause < TIDE_P_CAUSE_COUNT_ ? cause_names[r->cause]
+                                                  : "unknown");
+    put_place(json, model, cycle->line_row);
+    put_u64(json, "before_bytes", r->before_bytes);
+    put_u64(json, "after_bytes", r->after_bytes);
+    put_u64(json, "freed_bytes", r->freed_bytes);
+    put_u64(json, "freed_blocks", r->freed_blocks);
+    tideR_json_close(json, '}');
+}
+
+static void put_gc(struct tide_r_json *json, const struct tide_model *model)
+{
+    const struct tide_r_gc *gc = &model->gc;
+    tideR_json_open(json, "gc", '{');
+    tideR_json_str(json, "mode", gc->mode);
+    tideR_json_real(json, "HeapKb", gc->heap_kb);
+    tideR_json_real(json, "PeakHeapKb", gc->peak_kb);
+    tideR_json_real(json, "AllocKbPerSec", gc->alloc_kb_s);
+    tideR_json_real(json, "CyclesPerMin", gc->cycles_min);
+    put_u64(json, "Cycles", gc->cycles);
+    tideR_json_real(json, "LastReclaimKb", gc->last_kb);
+    tideR_json_real(json, "AvgReclaimKb", gc->average_kb);
+    tideR_json_real(json, "ReclaimedKb", gc->reclaimed_kb);
+    tideR_json_open(json, "cycles", '[');
+    for (uint32_t i = 0; i < model->n_cycles; i++) {
+        tideR_json_break(json);
+        put_cycle(json, model, &model->cycles[i]);
+    }
+    tideR_json_close(json, ']');
+    tideR_json_close(json, '}');
+}
+
+static void put_kind(struct tide_r_json *json, unsigned kind,
+                     const struct tide_r_line_kind *row)
+{
+    tideR_json_open(json, tideC_kind_name(kind), '{');
+    put_u64(json, "alloc_bytes", row->alloc_bytes);
+    put_u64(json, "alloc_blocks", row->alloc_blocks);
+    put_u64(json, "live_bytes", row->live_bytes);
+    put_u64(json, "live_blocks", row->live_blocks);
+    tideR_json_close(json, '}');
+}
+
+static void put_kinds(struct tide_r_json *json, const struct tide_model *model)
+{
+    tideR_json_open(json, "kinds", '{');
+    for (unsigned kind = 0; kind < TIDE_KIND_COUNT_; kind++) {
+        const struct tide_r_counts *c = &model->kinds[kind];
+        const struct tide_r_line_kind row = {
+            .alloc_bytes = c->alloc_bytes,
+            .alloc_blocks = c->alloc_blocks,
+            .live_bytes = c->live_bytes,
+            .live_blocks = c->live_blocks,
+        };
+        put_kind(json, kind, &row);
+    }
+    tideR_json_close(json, '}');
+}
+
+static void put_line_kinds(struct tide_r_json *json,
+                           const struct tide_model *model,
+                           const struct tide_r_line *line)
+{
+    const struct tide_r_line_kind none = {0};
+    const struct tide_r_line_kind *rows[TIDE_KIND_COUNT_] = {NULL};
+    for (uint32_t i = line->first_kind; i != TIDE_R_NONE;
+         i = model->line_kinds[i].next)
+        rows[model->line_kinds[i].kind] = &model->line_kinds[i];
+    tideR_json_open(json, "kinds", '{');
+    for (unsigned kind = 0; kind < TIDE_KIND_COUNT_; kind++)
+        put_kind(json, kind, rows[kind] != NULL ? rows[kind] : &none);
+    tideR_json_close(json, '}');
+}
+
+static void put_line(struct tide_r_json *json, const struct tide_model *model,
+                     uint32_t row)
+{
+    const struct tide_r_line *line = &model->lines[row];
+    const struct tide_r_func *func = tideR_line_func(model, line);
+    const struct tide_r_counts *c = &line->counts;
+    tideR_json_open(json, NULL, '{');
+    put_place(json, model, row);
+    put_string(json, "function", model, func->name);
+    put_string(json, "group", model, model->groups[func->group].name);
+    put_u64(json, "alloc_bytes", c->alloc_bytes);
+    put_u64(json, "alloc_blocks", c->alloc_blocks);
+    put_u64(json, "freed_bytes", c->freed_bytes);
+    tideR_json_int(json, "moved_bytes", c->moved_bytes);
+    put_u64(json, "live_bytes", c->live_bytes);
+    put_u64(json, "live_blocks", c->live_blocks);
+    put_u64(json, "peak_live_bytes", c->peak_bytes);
+    put_u64(json, "died_young_bytes", c->young_bytes);
+    put_line_kinds(json, model, line);
+    tideR_json_close(json, '}');
+}
+
+static void put_func(struct tide_r_json *json, const struct tide_model *model,
+                     uint32_t row)
+{
+    const struct tide_r_func *func = &model->funcs[row];
+    tideR_json_open(json, NULL, '{');
+    put_string(json, "source", model, func->source);
+    put_u64(json, "linedefined", func->linedefined);
+    put_string(json, "name", model, func->name);
+    tideR_json_str(json, "what", tideR_what_name(func->what));
+    put_string(json, "group", model, model->groups[func->group].name);
+    put_u64(json, "self_bytes", func->own.alloc_bytes);
+    put_u64(json, "total_bytes", func->total_bytes);
+    put_u64(json, "self_blocks", func->own.alloc_blocks);
+    put_u64(json, "total_blocks", func->total_blocks);
+    put_u64(json, "calls", func->calls);
+    put_u64(json, "max_call_bytes", func->max_call_bytes);
+    put_u64(json, "live_bytes", func->own.live_bytes);
+    tideR_json_close(json, '}');
+}
+
+static void put_frame(struct tide_r_json *json, const struct tide_model *model,
+                      uint32_t node)
+{
+    const struct tide_r_func *func = tideR_model_func(model, node);
+    tideR_json_open(json, NULL, '{');
+    put_string(json, "source", model, func->source);
+    put_u64(json, "line", model->frames[model->nodes[node].frame].line);
+    put_string(json, "function", model, func->name);
+    tideR_json_close(json, '}');
+}
+
+/* Frames from the root down; `path` has room for the deepest stack. */
+static void put_frames(struct tide_r_json *json, const struct tide_model *model,
+                       uint32_t node, uint32_t *path)
+{
+    uint32_t depth = 0;
+    for (; node != 0; node = model->nodes[node].parent)
+        path[depth++] = node;
+    tideR_json_open(json, "frames", '[');
+    while (depth > 0)
+        put_frame(json, model, path[--depth]);
+    tideR_json_close(json, ']');
+}
+
+static void put_stack(struct tide_r_json *json, const struct tide_model *model,
+                      uint32_t row, uint32_t *path)
+{
+    struct tide_r_counts c;
+    tideR_model_stack_counts(model, row, &c);
+    tideR_json_open(json, NULL, '{');
+    put_frames(json, model, model->stacks[row].node, path);
+    tideR_json_str(json, "kind", tideC_kind_name(model->stacks[row].kind));
+    put_u64(json, "alloc_bytes", c.alloc_bytes);
+    put_u64(json, "alloc_blocks", c.alloc_blocks);
+    put_u64(json, "live_bytes", c.live_bytes);
+    put_u64(json, "live_blocks", c.live_blocks);
+    tideR_json_close(json, '}');
+}
+
+static void put_finding(struct tide_r_json *json,
+                        const struct tide_model *model,
+                        const struct tide_r_finding *finding)
+{
+    tideR_json_open(json, NULL, '{');
+    tideR_json_str(json, "kind", finding->kind);
+    tideR_json_str(json, "text", finding->text);
+    put_place(json, model, finding->line_row);
+    put_u64(json, "bytes", finding->bytes);
+    tideR_json_open(json, "evidence", '{');
+    tideR_json_close(json, '}');
+    tideR_json_close(json, '}');
+}
+
+/* Nodes of the deepest stack. */
+static uint32_t deepest_stack(const struct tide_model *model, uint32_t *depths)
+{
+    uint32_t deepest = 0;
+    for (uint32_t i = 1; i < model->n_nodes; i++) {
+        depths[i] = depths[model->nodes[i].parent] + 1;
+        if (depths[i] > deepest)
+            deepest = depths[i];
+    }
+    return deepest;
+}
+
+static enum tide_err make_path(const struct tide_model *model, uint32_t **out)
+{
+    uint32_t *depths = calloc(model->n_nodes, sizeof *depths);
+    TIDE_FAIL_IF(depths == NULL, TIDE_ERR_NOMEM);
+    const uint32_t deepest = deepest_stack(model, depths);
+    free(depths);
+    *out = malloc(((size_t)deepest + 1) * sizeof **out);
+    return *out == NULL ? TIDE_ERR_NOMEM : TIDE_OK;
+}
+
+/* One of the three lists. */
+static enum tide_err put_list(struct tide_r_json *json, const char *key,
+                              const struct tide_model *model, enum tide_r_by by,
+                              const struct tide_r_query *query, uint32_t *path)
+{
+    struct tide_r_pick pick;
+    TIDE_TRY(tideR_pick(model, by, query, &pick));
+    tideR_json_break(json);
+    tideR_json_open(json, key, '[');
+    for (uint32_t i = 0; i < pick.n; i++) {
+        tideR_json_break(json);
+        if (by == TIDE_R_BY_LINE)
+            put_line(json, model, pick.rows[i]);
+        else if (by == TIDE_R_BY_FUNCTION)
+            put_func(json, model, pick.rows[i]);
+        else
+            put_stack(json, model, pick.rows[i], path);
+    }
+    tideR_json_close(json, ']');
+    tideR_pick_close(&pick);
+    return TIDE_OK;
+}
+
+static void put_summary(struct tide_r_json *json,
+                        const struct tide_model *model)
+{
+    tideR_json_str(json, "format", "tidemark-report");
+    tideR_json_int(json, "version", REPORT_VERSION);
+    tideR_json_break(json);
+    put_run(json, model);
+    tideR_json_break(json);
+    put_totals(json, model);
+    tideR_json_break(json);
+    put_gc(json, model);
+    tideR_json_break(json);
+    put_kinds(json, model);
+}
+
+static void put_findings(struct tide_r_json *json,
+                         const struct tide_model *model)
+{
+    tideR_json_break(json);
+    tideR_json_open(json, "findings", '[');
+    for (uint32_t i = 0; i < model->n_findings; i++) {
+        tideR_json_break(json);
+        put_finding(json, model, &model->findings[i]);
+    }
+    tideR_json_close(json, ']');
+}
+
+static enum tide_err put_lists(struct tide_r_json *json,
+                               const struct tide_model *model,
+                               const struct tide_r_query *query)
+{
+    uint32_t *path;
+    TIDE_TRY(put_list(json, "lines", model, TIDE_R_BY_LINE, query, NULL));
+    TIDE_TRY(
+        put_list(json, "functions", model, TIDE_R_BY_FUNCTION, query, NULL));
+    TIDE_TRY(make_path(model, &path));
+    const enum tide_err err =
+        put_list(json, "stacks", model, TIDE_R_BY_STACK, query, path);
+    free(path);
+    return err;
+}
+
+enum tide_err tideR_json(const struct tide_model *model,
+                         const struct tide_r_query *query, FILE *out)
+{
+    struct tide_r_sink sink = tideR_sink(out);
+    struct tide_r_json json = tideR_json_on(&sink);
+    tideR_json_open(&json, NULL, '{');
+    put_summary(&json, model);
+    TIDE_TRY(put_lists(&json, model, query));
+    put_findings(&json, model);
+    tideR_json_close(&json, '}');
+    tideR_puts(&sink, "\n");
+    return tideR_sink_finish(&sink);
+}

@@ -1,0 +1,192 @@
+/*
+** sums.c: the part of a model that needs the whole tree: totals of functions,
+** the function that each line names, groups, figures of the collector.
+**
+** A function's total counts each byte once: a node adds what it and the nodes
+** below it allocated only when no node above it is of the same function.
+*/
+#include <stdlib.h>
+#include <string.h>
+
+#include "grow.h"
+#include "model_impl.h"
+
+/* Allocated by every node and the nodes below it. */
+struct below {
+    uint64_t bytes;
+    uint64_t blocks;
+};
+
+struct totals_walk {
+    struct tide_model *model;
+    struct below *below;
+    uint32_t *on_path; /* by function: nodes of it between root and here */
+};
+
+static void fill_below(const struct tide_model *model, struct below *below)
+{
+    for (uint32_t i = 1; i < model->n_stacks; i++) {
+        const struct tide_r_stack *stack = &model->stacks[i];
+        const struct tide_p_cell *cell =
+            &tideP_reader_heap(model->profile, stack->heap)->cells[stack->cell];
+        below[stack->node].bytes += cell->alloc_bytes;
+        below[stack->node].blocks += cell->alloc_blocks;
+    }
+    for (uint32_t i = model->n_nodes - 1; i > 0; i--) {
+        const uint32_t parent = model->nodes[i].parent;
+        below[parent].bytes += below[i].bytes;
+        below[parent].blocks += below[i].blocks;
+    }
+}
+
+static uint32_t func_of(const struct tide_model *model, uint32_t node)
+{
+    return model->frames[model->nodes[node].frame].func;
+}
+
+static void enter_node(struct totals_walk *walk, uint32_t node)
+{
+    const uint32_t func = func_of(walk->model, node);
+    if (walk->on_path[func]++ > 0)
+        return;
+    walk->model->funcs[func].total_bytes += walk->below[node].bytes;
+    walk->model->funcs[func].total_blocks += walk->below[node].blocks;
+}
+
+static void leave_node(void *ctx, uint32_t node)
+{
+    struct totals_walk *walk = ctx;
+    walk->on_path[func_of(walk->model, node)]--;
+}
+
+static enum tide_err walk_totals(struct totals_walk *walk)
+{
+    struct tide_model *model = walk->model;
+    struct tide_r_children children;
+    fill_below(model, walk->below);
+    TIDE_TRY(tideR_children_open(model, &children));
+    uint32_t node = tideR_children_step(model, &children, 0, leave_node, walk);
+    while (node != 0) {
+        enter_node(walk, node);
+        node = tideR_children_step(model, &children, node, leave_node, walk);
+    }
+    tideR_children_close(&children);
+    /* the root is no call: what stands in its row has no frame at all */
+    model->funcs[0].total_bytes = model->funcs[0].own.alloc_bytes;
+    model->funcs[0].total_blocks = model->funcs[0].own.alloc_blocks;
+    return TIDE_OK;
+}
+
+static enum tide_err sum_totals(struct tide_model *model)
+{
+    struct totals_walk walk = {
+        .model = model,
+        .below = calloc(model->n_nodes, sizeof *walk.below),
+        .on_path = calloc(model->n_funcs, sizeof *walk.on_path),
+    };
+    enum tide_err err = TIDE_ERR_NOMEM;
+    if (walk.below != NULL && walk.on_path != NULL)
+        err = walk_totals(&walk);
+    free(walk.below);
+    free(walk.on_path);
+    return err;
+}
+
+/* Among functions that share a line, the one that allocated most there. */
+static void name_lines(struct tide_model *model)
+{
+    for (uint32_t i = 1; i < model->n_frames; i++) {
+        const struct tide_r_frame *frame = &model->frames[i];
+        if (frame->line_row == TIDE_R_NONE)
+            continue;
+        uint32_t *best = &model->lines[frame->line_row].best_frame;
+        if (*best == TIDE_R_NONE ||
+            frame->line_bytes > model->frames[*best].line_bytes)
+            *best = i;
+    }
+}
+
+/* Groups are few: made in the order in which functions name them. */
+static enum tide_err fill_groups(struct tide_model *model, struct tide_mem *mem,
+                                 struct tide_hashtab *by_name)
+{
+    uint32_t max_groups = 0;
+    for (uint32_t i = 0; i < model->n_funcs; i++) {
+        uint32_t name;
+        TIDE_TRY(tideR_name_func(model, i, &name));
+        uint64_t *row = tideC_hashtab_put(by_name, mem, (uint64_t)name + 1);
+        TIDE_FAIL_IF(row == NULL, TIDE_ERR_NOMEM);
+        if (*row == 0) {
+            TIDE_TRY(tideR_grow(&model->groups, &max_groups,
+                                (uint64_t)model->n_groups + 1,
+                                sizeof *model->groups));
+            model->groups[model->n_groups] =
+                (struct tide_r_group){.name = name};
+            *row = ++model->n_groups;
+        }
+        struct tide_r_group *group = &model->groups[*row - 1];
+        model->funcs[i].group = (uint32_t)*row - 1;
+        group->n_funcs++;
+        tideR_counts_add(&group->counts, &model->funcs[i].own);
+    }
+    return TIDE_OK;
+}
+
+static enum tide_err sum_groups(struct tide_model *model)
+{
+    struct tide_mem mem = {0};
+    struct tide_hashtab by_name = {0};
+    const enum tide_err err = fill_groups(model, &mem, &by_name);
+    tideC_hashtab_close(&by_name, &mem);
+    tideC_mem_close(&mem);
+    return err;
+}
+
+enum tide_err tideR_summarize(struct tide_model *model)
+{
+    TIDE_TRY(sum_totals(model));
+    name_lines(model);
+    return sum_groups(model);
+}
+
+static int compare_cycles(const void *pa, const void *pb)
+{
+    const struct tide_p_cycle *a = ((const struct tide_r_cycle *)pa)->record;
+    const struct tide_p_cycle *b = ((const struct tide_r_cycle *)pb)->record;
+    if (a->atomic_mono_ns != b->atomic_mono_ns)
+        return a->atomic_mono_ns < b->atomic_mono_ns ? -1 : 1;
+    return a->n < b->n ? -1 : a->n > b->n;
+}
+
+const char *tideR_mode_name(unsigned mode)
+{
+    return mode == 0 ? "incremental" : mode == 1 ? "generational" : "unknown";
+}
+
+void tideR_sum_gc(struct tide_model *model)
+{
+    struct tide_r_gc *gc = &model->gc;
+    uint64_t freed = 0;
+    if (model->n_cycles > 0)
+        qsort(model->cycles, model->n_cycles, sizeof *model->cycles,
+              compare_cycles);
+    gc->mode = tideR_mode_name(255);
+    for (uint32_t i = 0; i < model->n_cycles; i++) {
+        const struct tide_p_cycle *record = model->cycles[i].record;
+        freed += record->freed_bytes;
+        gc->last_kb = (double)record->freed_bytes / 1024;
+        gc->mode = tideR_mode_name(record->mode);
+        gc->n_explicit += record->cause == TIDE_P_CAUSE_EXPLICIT;
+        gc->n_emergency += record->cause == TIDE_P_CAUSE_EMERGENCY;
+    }
+    gc->reclaimed_kb = (double)freed / 1024;
+    if (model->n_cycles > 0)
+        gc->average_kb = gc->reclaimed_kb / model->n_cycles;
+    gc->heap_kb = (double)model->totals.live_bytes / 1024;
+    gc->peak_kb = (double)model->totals.peak_bytes / 1024;
+    if (model->seconds > 0) {
+        const double allocated = (double)model->totals.alloc_bytes / 1024;
+        gc->alloc_kb_s = allocated / model->seconds;
+        gc->cycles_min = (double)gc->cycles * 60 / model->seconds;
+    }
+}
