@@ -22,6 +22,11 @@
 #define TIDE_MUST_USE       __attribute__((warn_unused_result))
 #define TIDE_CONSTRUCTOR    __attribute__((constructor))
 #define TIDE_DESTRUCTOR     __attribute__((destructor))
+#define TIDE_ALIAS(name)    __attribute__((alias(#name)))
+#define TIDE_THREAD_LOCAL   static __thread
+
+/* Where the function that this stands in returns to. */
+#define TIDE_RETURN_ADDRESS ((uintptr_t)__builtin_return_address(0))
 
 /* For code that reads memory of a private layout on purpose. */
 #define TIDE_NO_SANITIZE    __attribute__((no_sanitize("address", "undefined")))

@@ -1,0 +1,140 @@
+/*
+** agent_interpose.c: the functions of Lua that the library stands in for.
+**
+** Each exists twice: as tideG_NAME, whose address is surely this library's own
+** (`lua_newstate` in an expression would mean the executable's, if it exports
+** one), and under its public name, versioned LUA_5.4 by agent.map, so that
+** hosts of Debian's Lua 5.1 to 5.3 are not even bound to it.  A patched
+** executable jumps to the former, the dynamic linker binds the latter.
+**
+** A call is passed on untouched when the library is not active, when it comes
+** from the library itself, and when the Lua is not 5.4.
+*/
+#include "agent.h"
+
+/* As in lua.h; no Lua was found for the caller. */
+#define LUA_ERRRUN 2
+
+#define NEWSTATE_ARGS  tide_alloc_fn f, void *ud, unsigned seed
+#define GETALLOCF_ARGS struct lua_State *L, void **ud_or_null
+#define SETALLOCF_ARGS struct lua_State *L, tide_alloc_fn f, void *ud
+#define RESUME_ARGS                                                            \
+ struct lua_State *L, struct lua_State *from, int n_args, int *n_results
+
+TIDE_API struct lua_State *lua_newstate(NEWSTATE_ARGS)
+    TIDE_ALIAS(tideG_newstate);
+TIDE_API struct lua_State *luaL_newstate(void) TIDE_ALIAS(tideG_L_newstate);
+TIDE_API void lua_close(struct lua_State *L) TIDE_ALIAS(tideG_close);
+TIDE_API int lua_resume(RESUME_ARGS) TIDE_ALIAS(tideG_resume);
+TIDE_API tide_alloc_fn lua_getallocf(GETALLOCF_ARGS)
+    TIDE_ALIAS(tideG_getallocf);
+TIDE_API void lua_setallocf(SETALLOCF_ARGS) TIDE_ALIAS(tideG_setallocf);
+
+static bool is_own_call(uintptr_t caller)
+{
+    return tideG_range_has(&g_agent.own, caller) || tideG_is_bypassed();
+}
+
+/* A call that the profiler takes, when the Lua is 5.4 (or not known yet). */
+static bool is_taken(uintptr_t caller)
+{
+    return (g_agent.is_active || TIDE_OBSERVE(&g_agent.session) != NULL) &&
+           !is_own_call(caller);
+}
+
+/* There are states of ours, so this may be about one. */
+static bool is_about_ours(uintptr_t caller)
+{
+    return TIDE_OBSERVE(&g_agent.n_states) > 0 && !is_own_call(caller);
+}
+
+struct lua_State *tideG_newstate(NEWSTATE_ARGS)
+{
+    const uintptr_t caller = TIDE_RETURN_ADDRESS;
+    struct tideG_lua *lua = tideG_lua_for(caller);
+    if (lua == NULL || lua->newstate == NULL)
+        return NULL;
+    if (!is_taken(caller) || f == tide_alloc || !tideG_lua_check(lua))
+        return lua->newstate(f, ud, seed);
+    return tideG_state_new(lua, f, ud, seed, caller);
+}
+
+/*
+** A liblua that binds its own calls itself (-Bsymbolic) has made the state
+** past lua_newstate above: it is attached to while it is still young.
+*/
+static void attach_if_missed(struct tideG_lua *lua, struct lua_State *L)
+{
+    if (!tideG_lua_check(lua) || lua->getallocf(L, NULL) == tide_alloc)
+        return;
+    struct tide_session *session = tideG_session_or_null(lua);
+    if (session == NULL)
+        return;
+    const enum tide_err err = tideG_state_attach(session, lua, L, NULL);
+    if (err != TIDE_OK)
+        tideG_warn_once("not profiled", tide_err_text(err));
+}
+
+struct lua_State *tideG_L_newstate(void)
+{
+    const uintptr_t caller = TIDE_RETURN_ADDRESS;
+    struct tideG_lua *lua = tideG_lua_for(caller);
+    if (lua == NULL || lua->L_newstate == NULL)
+        return NULL;
+    struct lua_State *L = lua->L_newstate();
+    if (L != NULL && is_taken(caller))
+        attach_if_missed(lua, L);
+    return L;
+}
+
+void tideG_close(struct lua_State *L)
+{
+    const uintptr_t caller = TIDE_RETURN_ADDRESS;
+    struct tideG_lua *lua = tideG_lua_for(caller);
+    if (lua == NULL || lua->close == NULL)
+        return;
+    if (is_about_ours(caller) && lua->is_54)
+        tideG_state_close(lua, L);
+    else
+        lua->close(L);
+}
+
+int tideG_resume(RESUME_ARGS)
+{
+    const uintptr_t caller = TIDE_RETURN_ADDRESS;
+    struct tideG_lua *lua = tideG_lua_for(caller);
+    if (lua == NULL || lua->resume == NULL)
+        return LUA_ERRRUN;
+    struct tide_session *session = TIDE_OBSERVE(&g_agent.session);
+    if (session == NULL || !lua->is_54 || is_own_call(caller))
+        return lua->resume(L, from, n_args, n_results);
+    tide_resume_begin(session, L, from);
+    const int status = lua->resume(L, from, n_args, n_results);
+    /* The session may have ended meanwhile, as in os.exit. */
+    if (TIDE_OBSERVE(&g_agent.session) == session)
+        tide_resume_end(session, L);
+    return status;
+}
+
+tide_alloc_fn tideG_getallocf(GETALLOCF_ARGS)
+{
+    const uintptr_t caller = TIDE_RETURN_ADDRESS;
+    struct tideG_lua *lua = tideG_lua_for(caller);
+    if (lua == NULL || lua->getallocf == NULL)
+        return NULL;
+    if (is_about_ours(caller) && lua->is_54)
+        return tideG_state_getallocf(lua, L, ud_or_null, caller);
+    return lua->getallocf(L, ud_or_null);
+}
+
+void tideG_setallocf(SETALLOCF_ARGS)
+{
+    const uintptr_t caller = TIDE_RETURN_ADDRESS;
+    struct tideG_lua *lua = tideG_lua_for(caller);
+    if (lua == NULL || lua->setallocf == NULL)
+        return;
+    if (is_about_ours(caller) && lua->is_54)
+        tideG_state_setallocf(lua, L, f, ud, caller);
+    else
+        lua->setallocf(L, f, ud);
+}
