@@ -222,30 +222,59 @@ static uint32_t keep_good_cells(struct check *check, uint32_t n)
     return n_kept;
 }
 
-/*
-** Walks one chain.  Adds the cells seen to *n_seen; the fault, or NULL.  A
-** chain that goes on among cells that are not counted yet just ends.
-*/
-static const char *chain_fault_or_null(struct check *check, uint32_t node,
-                                       uint32_t n_cells, uint32_t *n_seen)
+/* What is to be said of a chain that is not just the cells of its node. */
+enum chain_state {
+    CHAIN_GOOD = 0,
+    CHAIN_OUTSIDE, /* goes on among cells that are not there, or not yet */
+    CHAIN_RING,    /* comes back to a cell seen before */
+    CHAIN_FOREIGN, /* has a cell of another node */
+    CHAIN_TWICE,   /* has two cells of one kind */
+};
+
+/* Walks one chain and adds the cells seen to *n_seen. */
+static enum chain_state walk_chain(struct check *check, uint32_t node,
+                                   uint32_t n_cells, uint32_t *n_seen)
 {
     const struct tide_p_cell *cells = check->heap->cells;
     uint32_t kinds = 0;
     uint32_t c = check->heap->nodes[node].first_cell;
     for (; c != TIDE_P_NONE; c = cells[c].next) {
         if (c >= n_cells)
-            return check->profile->is_closed ? "its chain leads outside" : NULL;
+            return CHAIN_OUTSIDE;
         if (cells[c].node != node)
-            return "its chain has a cell of another node";
+            return CHAIN_FOREIGN;
         if (get_mark(check->marks, c))
-            return check->profile->is_closed ? "its chain is a ring" : NULL;
+            return CHAIN_RING;
         if ((kinds >> cells[c].kind & 1) != 0)
-            return "has two cells of one kind";
+            return CHAIN_TWICE;
         kinds |= 1u << cells[c].kind;
         set_mark(check->marks, c);
         ++*n_seen;
     }
-    return NULL;
+    return CHAIN_GOOD;
+}
+
+/* While a profile is being written only some of it is a fault. */
+static void report_chain(struct check *check, uint32_t node,
+                         enum chain_state state)
+{
+    static const char *const texts[] = {
+        [CHAIN_OUTSIDE] = "its chain leads outside",
+        [CHAIN_RING] = "its chain is a ring",
+        [CHAIN_FOREIGN] = "its chain has a cell of another node",
+        [CHAIN_TWICE] = "has two cells of one kind",
+    };
+    if (check->profile->is_closed || state >= CHAIN_FOREIGN)
+        fault(check, node * sizeof(struct tide_p_node), "node", node,
+              texts[state]);
+}
+
+static void report_loose_cell(struct check *check, uint32_t n_cells)
+{
+    for (uint32_t c = 1; c < n_cells; c++)
+        if (!get_mark(check->marks, c))
+            fault(check, c * sizeof(struct tide_p_cell), "cell", c,
+                  "is in no chain");
 }
 
 /* True when the chains are exactly the cells of their nodes. */
@@ -257,18 +286,15 @@ static bool are_chains_good(struct check *check, uint32_t n_cells)
     check->map =
         tideP_map_find(check->profile, check->heap->number, TIDE_P_NODES);
     for (uint32_t i = 0; i < check->heap->view.n_nodes; i++) {
-        const char *text = chain_fault_or_null(check, i, n_cells, &n_seen);
-        if (text == NULL)
+        const enum chain_state state = walk_chain(check, i, n_cells, &n_seen);
+        if (state == CHAIN_GOOD)
             continue;
-        fault(check, i * sizeof(struct tide_p_node), "node", i, text);
+        report_chain(check, i, state);
         is_good = false;
     }
     check->map = cells_map;
-    if (n_seen != n_cells && is_good && check->profile->is_closed)
-        for (uint32_t c = 1; c < n_cells; c++)
-            if (!get_mark(check->marks, c))
-                fault(check, c * sizeof(struct tide_p_cell), "cell", c,
-                      "is in no chain");
+    if (is_good && n_seen != n_cells && check->profile->is_closed)
+        report_loose_cell(check, n_cells);
     return is_good && n_seen == n_cells;
 }
 

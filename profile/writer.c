@@ -421,6 +421,24 @@ enum tide_err tideP_section_open(struct tide_writer *writer, uint32_t heap,
     return TIDE_OK;
 }
 
+/* Leaves out the empty end of a section that will not grow any more. */
+static void trim_piece(const struct tide_writer *writer,
+                       struct tide_piece *piece)
+{
+    static const unsigned char zeros[TIDE_P_PAGE];
+    const unsigned char *at = tideP_piece_at(piece);
+    const uint32_t step = (uint32_t)(writer->unit_bytes / TIDE_P_PAGE);
+    if (piece->ordinal + 1 != piece->section->n_extents ||
+        piece->file_offset != 0)
+        return;
+    for (uint32_t i = piece->n_pages; i-- > step;) {
+        if (memcmp(at + (size_t)i * TIDE_P_PAGE, zeros, TIDE_P_PAGE) != 0)
+            break;
+        if (i % step == 0)
+            piece->n_pages = i;
+    }
+}
+
 /*
 ** The last try for what the disk had no room for.  Once a piece has failed, the
 ** later ones of its section are left out: a reader would not get to them.
@@ -431,6 +449,7 @@ static void finish_file(struct tide_writer *writer)
         struct tide_piece *piece = &writer->pieces[i];
         if (piece->is_in_file || piece->ordinal >= piece->section->n_extents)
             continue;
+        trim_piece(writer, piece);
         const int error = tideP_piece_to_file(writer, piece, false);
         if (error == 0)
             continue;
