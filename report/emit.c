@@ -205,29 +205,41 @@ void tideR_put_harmless(struct tide_r_sink *sink, const char *bytes, size_t n)
     }
 }
 
+/* Whether a byte stands for itself in JSON, alone. */
+static bool is_plain(unsigned char c)
+{
+    return c >= 0x20 && c < 0x7F && c != '"' && c != '\\';
+}
+
+/* Writes a character that is not plain; returns the bytes taken. */
+static size_t put_character(struct tide_r_sink *sink, const char *bytes,
+                            size_t n)
+{
+    uint32_t cp;
+    const size_t taken = tideR_utf8_next(bytes, n, &cp);
+    if (cp == REPLACEMENT)
+        tideR_puts(sink, REPLACEMENT_UTF8);
+    else if (cp == '"' || cp == '\\')
+        tideR_printf(sink, "\\%c", (char)cp);
+    else if (cp < 0x20 || cp == 0x7F)
+        tideR_printf(sink, "\\u%04x", cp);
+    else
+        tideR_put(sink, bytes, taken);
+    return taken;
+}
+
 /* The text between the quotes. */
 static void put_escaped(struct tide_r_sink *sink, const char *bytes, size_t n)
 {
-    size_t plain = 0; /* start of what can be written as it stands */
     for (size_t at = 0; at < n;) {
-        uint32_t cp;
-        const size_t taken = tideR_utf8_next(bytes + at, n - at, &cp);
-        const bool is_bad = cp == REPLACEMENT && taken == 1;
-        if (cp >= 0x20 && cp != '"' && cp != '\\' && cp != 0x7F && !is_bad) {
-            at += taken;
-            continue;
-        }
-        tideR_put(sink, bytes + plain, at - plain);
-        if (is_bad)
-            tideR_puts(sink, REPLACEMENT_UTF8);
-        else if (cp == '"' || cp == '\\')
-            tideR_printf(sink, "\\%c", (char)cp);
-        else
-            tideR_printf(sink, "\\u%04x", cp);
-        at += taken;
-        plain = at;
+        size_t end = at;
+        while (end < n && is_plain((unsigned char)bytes[end]))
+            end++;
+        tideR_put(sink, bytes + at, end - at);
+        at = end;
+        if (at < n)
+            at += put_character(sink, bytes + at, n - at);
     }
-    tideR_put(sink, bytes + plain, n - plain);
 }
 
 static void put_quoted(struct tide_r_sink *sink, const char *bytes, size_t n)
@@ -242,7 +254,7 @@ struct tide_r_json tideR_json_on(struct tide_r_sink *sink)
     return (struct tide_r_json){.sink = sink};
 }
 
-/* The comma before a value, and its key. */
+/* The comma before a value, and its key, which needs no escapes. */
 static void begin_value(struct tide_r_json *json, const char *key)
 {
     if (json->needs_comma)
@@ -250,8 +262,9 @@ static void begin_value(struct tide_r_json *json, const char *key)
     json->needs_comma = true;
     if (key == NULL)
         return;
-    put_quoted(json->sink, key, strlen(key));
-    tideR_put(json->sink, ": ", 2);
+    tideR_put(json->sink, "\"", 1);
+    tideR_puts(json->sink, key);
+    tideR_put(json->sink, "\": ", 3);
 }
 
 void tideR_json_open(struct tide_r_json *json, const char *key, char bracket)
@@ -275,8 +288,16 @@ void tideR_json_break(struct tide_r_json *json)
 
 void tideR_json_int(struct tide_r_json *json, const char *key, int64_t v)
 {
+    char digits[24];
+    char *at = digits + sizeof digits;
+    uint64_t left = v < 0 ? 0 - (uint64_t)v : (uint64_t)v;
     begin_value(json, key);
-    tideR_printf(json->sink, "%lld", (long long)v);
+    do
+        *--at = (char)('0' + left % 10);
+    while ((left /= 10) > 0);
+    if (v < 0)
+        *--at = '-';
+    tideR_put(json->sink, at, (size_t)(digits + sizeof digits - at));
 }
 
 void tideR_json_real(struct tide_r_json *json, const char *key, double v)
@@ -296,6 +317,12 @@ void tideR_json_text(struct tide_r_json *json, const char *key,
 {
     begin_value(json, key);
     put_quoted(json->sink, bytes, n);
+}
+
+void tideR_json_raw(struct tide_r_json *json, const char *bytes, size_t n)
+{
+    begin_value(json, NULL);
+    tideR_put(json->sink, bytes, n);
 }
 
 void tideR_json_str(struct tide_r_json *json, const char *key, const char *text)

@@ -63,7 +63,8 @@ void tideR_put_harmless(struct tide_r_sink *sink, const char *bytes, size_t n);
 
 /*
 ** A JSON writer: opens, closes and separates; `key` is NULL in an array.
-** Rows stand on lines of their own, nothing is kept in memory.
+** Rows stand on lines of their own, nothing is kept in memory.  Keys are
+** plain ASCII: they are written without a look at them.
 */
 struct tide_r_json {
     struct tide_r_sink *sink;
@@ -79,6 +80,8 @@ void tideR_json_real(struct tide_r_json *json, const char *key, double v);
 void tideR_json_bool(struct tide_r_json *json, const char *key, bool v);
 void tideR_json_text(struct tide_r_json *json, const char *key,
                      const char *bytes, size_t n);
+void tideR_json_raw(struct tide_r_json *json, const char *bytes,
+                    size_t n); /* JSON already */
 void tideR_json_str(struct tide_r_json *json, const char *key,
                     const char *text);
 

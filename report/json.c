@@ -20,6 +20,13 @@
 
 #define REPORT_VERSION 1
 
+/* What stacks are put together from. */
+struct frame_texts {
+    char *bytes;    /* JSON of every frame, one behind the other */
+    size_t *ends;   /* by frame: where it ends */
+    uint32_t *path; /* room for the frames of the deepest stack */
+};
+
 static const char *const tier_names[TIDE_TIER_COUNT_] = {
     [TIDE_TIER_EXACT] = "exact",
     [TIDE_TIER_PARTIAL] = "partial",
@@ -261,36 +268,57 @@ static void put_func(struct tide_r_json *json, const struct tide_model *model,
 }
 
 static void put_frame(struct tide_r_json *json, const struct tide_model *model,
-                      uint32_t node)
+                      const struct tide_r_frame *frame)
 {
-    const struct tide_r_func *func = tideR_model_func(model, node);
+    const struct tide_r_func *func = &model->funcs[frame->func];
     tideR_json_open(json, NULL, '{');
     put_string(json, "source", model, func->source);
-    put_u64(json, "line", model->frames[model->nodes[node].frame].line);
+    put_u64(json, "line", frame->line);
     put_string(json, "function", model, func->name);
     tideR_json_close(json, '}');
 }
 
-/* Frames from the root down; `path` has room for the deepest stack. */
+/* Writes every frame once, into memory. */
+static enum tide_err write_frames(const struct tide_model *model,
+                                  struct frame_texts *out)
+{
+    size_t bytes;
+    FILE *file = open_memstream(&out->bytes, &bytes);
+    TIDE_FAIL_IF(file == NULL, TIDE_ERR_NOMEM);
+    struct tide_r_sink sink = tideR_sink(file);
+    for (uint32_t i = 0; i < model->n_frames; i++) {
+        struct tide_r_json json = tideR_json_on(&sink);
+        put_frame(&json, model, &model->frames[i]);
+        out->ends[i] = (size_t)ftello(file);
+    }
+    const enum tide_err err = tideR_sink_finish(&sink);
+    fclose(file);
+    return err == TIDE_OK ? TIDE_OK : TIDE_ERR_NOMEM;
+}
+
+/* Frames from the root down. */
 static void put_frames(struct tide_r_json *json, const struct tide_model *model,
-                       uint32_t node, uint32_t *path)
+                       uint32_t node, const struct frame_texts *texts)
 {
     uint32_t depth = 0;
     for (; node != 0; node = model->nodes[node].parent)
-        path[depth++] = node;
+        texts->path[depth++] = model->nodes[node].frame;
     tideR_json_open(json, "frames", '[');
-    while (depth > 0)
-        put_frame(json, model, path[--depth]);
+    while (depth > 0) {
+        const uint32_t frame = texts->path[--depth];
+        const size_t start = texts->ends[frame - 1]; /* 0 is the root's */
+        tideR_json_raw(json, texts->bytes + start, texts->ends[frame] - start);
+    }
     tideR_json_close(json, ']');
 }
 
 static void put_stack(struct tide_r_json *json, const struct tide_model *model,
-                      uint32_t row, uint32_t *path)
+                      uint32_t row, const struct frame_texts *texts)
 {
     struct tide_r_counts c;
     tideR_model_stack_counts(model, row, &c);
     tideR_json_open(json, NULL, '{');
-    put_frames(json, model, model->stacks[row].node, path);
+    put_frames(json, model, model->stacks[row].node, texts);
     tideR_json_str(json, "kind", tideC_kind_name(model->stacks[row].kind));
     put_u64(json, "alloc_bytes", c.alloc_bytes);
     put_u64(json, "alloc_blocks", c.alloc_blocks);
@@ -325,20 +353,33 @@ static uint32_t deepest_stack(const struct tide_model *model, uint32_t *depths)
     return deepest;
 }
 
-static enum tide_err make_path(const struct tide_model *model, uint32_t **out)
+static void close_texts(struct frame_texts *texts)
 {
+    free(texts->bytes);
+    free(texts->ends);
+    free(texts->path);
+}
+
+static enum tide_err open_texts(const struct tide_model *model,
+                                struct frame_texts *out)
+{
+    *out = (struct frame_texts){.bytes = NULL};
     uint32_t *depths = calloc(model->n_nodes, sizeof *depths);
     TIDE_FAIL_IF(depths == NULL, TIDE_ERR_NOMEM);
-    const uint32_t deepest = deepest_stack(model, depths);
+    const size_t deepest = deepest_stack(model, depths);
     free(depths);
-    *out = malloc(((size_t)deepest + 1) * sizeof **out);
-    return *out == NULL ? TIDE_ERR_NOMEM : TIDE_OK;
+    out->path = malloc((deepest + 1) * sizeof *out->path);
+    out->ends = malloc(model->n_frames * sizeof *out->ends);
+    if (out->path != NULL && out->ends != NULL)
+        return write_frames(model, out);
+    return TIDE_ERR_NOMEM;
 }
 
 /* One of the three lists. */
 static enum tide_err put_list(struct tide_r_json *json, const char *key,
                               const struct tide_model *model, enum tide_r_by by,
-                              const struct tide_r_query *query, uint32_t *path)
+                              const struct tide_r_query *query,
+                              const struct frame_texts *texts)
 {
     struct tide_r_pick pick;
     TIDE_TRY(tideR_pick(model, by, query, &pick));
@@ -351,7 +392,7 @@ static enum tide_err put_list(struct tide_r_json *json, const char *key,
         else if (by == TIDE_R_BY_FUNCTION)
             put_func(json, model, pick.rows[i]);
         else
-            put_stack(json, model, pick.rows[i], path);
+            put_stack(json, model, pick.rows[i], texts);
     }
     tideR_json_close(json, ']');
     tideR_pick_close(&pick);
@@ -389,14 +430,14 @@ static enum tide_err put_lists(struct tide_r_json *json,
                                const struct tide_model *model,
                                const struct tide_r_query *query)
 {
-    uint32_t *path;
+    struct frame_texts texts;
     TIDE_TRY(put_list(json, "lines", model, TIDE_R_BY_LINE, query, NULL));
     TIDE_TRY(
         put_list(json, "functions", model, TIDE_R_BY_FUNCTION, query, NULL));
-    TIDE_TRY(make_path(model, &path));
-    const enum tide_err err =
-        put_list(json, "stacks", model, TIDE_R_BY_STACK, query, path);
-    free(path);
+    enum tide_err err = open_texts(model, &texts);
+    if (err == TIDE_OK)
+        err = put_list(json, "stacks", model, TIDE_R_BY_STACK, query, &texts);
+    close_texts(&texts);
     return err;
 }
 

@@ -2,8 +2,9 @@
 ** select.c: see select.h.
 **
 ** Every list of the model answers the same few questions (struct list); one
-** function then filters, sorts and cuts them all.  Order is total: rows with
-** equal keys stand by source, line and name, so that reports repeat.
+** function then filters, sorts and cuts them all.  Order is total, so that
+** reports repeat: rows with equal keys stand by source, line and name, stacks
+** as in the profile.
 */
 #include "select.h"
 
@@ -34,6 +35,7 @@ struct list {
     uint64_t (*key)(const struct tide_model *model, uint32_t row,
                     const struct tide_r_counts *counts, enum tide_r_sort sort);
     struct ident (*ident)(const struct tide_model *model, uint32_t row);
+    bool has_idents; /* different for each row: they decide between equals */
 };
 
 struct keyed_row {
@@ -332,11 +334,15 @@ static struct ident group_ident(const struct tide_model *model, uint32_t row)
 }
 
 static const struct list lists[TIDE_R_BY_COUNT_] = {
-    [TIDE_R_BY_LINE] = {1, lines_end, line_counts, line_key, line_ident},
-    [TIDE_R_BY_FUNCTION] = {0, funcs_end, func_counts, func_key, func_ident},
-    [TIDE_R_BY_STACK] = {1, stacks_end, stack_counts, counts_key, stack_ident},
-    [TIDE_R_BY_KIND] = {0, kinds_end, kind_counts, counts_key, kind_ident},
-    [TIDE_R_BY_GROUP] = {0, groups_end, group_counts, counts_key, group_ident},
+    [TIDE_R_BY_LINE] = {1, lines_end, line_counts, line_key, line_ident, true},
+    [TIDE_R_BY_FUNCTION] = {0, funcs_end, func_counts, func_key, func_ident,
+                            true},
+    [TIDE_R_BY_STACK] = {1, stacks_end, stack_counts, counts_key, stack_ident,
+                         false},
+    [TIDE_R_BY_KIND] = {0, kinds_end, kind_counts, counts_key, kind_ident,
+                        true},
+    [TIDE_R_BY_GROUP] = {0, groups_end, group_counts, counts_key, group_ident,
+                         true},
 };
 
 static int compare_texts(const struct tide_model *model, uint32_t a, uint32_t b)
@@ -346,7 +352,7 @@ static int compare_texts(const struct tide_model *model, uint32_t a, uint32_t b)
                            tideR_strtab_text(&model->strings, b));
 }
 
-/* By source and line, or by name first; rows themselves at last. */
+/* By source, line and name, or by name first. */
 static int compare_idents(const struct order *order, uint32_t row_a,
                           uint32_t row_b)
 {
@@ -360,9 +366,7 @@ static int compare_idents(const struct order *order, uint32_t row_a,
         return sources;
     if (a.line != b.line)
         return a.line < b.line ? -1 : 1;
-    if (names != 0)
-        return names;
-    return row_a < row_b ? -1 : row_a > row_b;
+    return names;
 }
 
 static int compare_rows(const void *pa, const void *pb, void *ctx)
@@ -371,10 +375,12 @@ static int compare_rows(const void *pa, const void *pb, void *ctx)
     const struct keyed_row *b = pb;
     const struct order *order = ctx;
     int result = a->key > b->key ? -1 : a->key < b->key;
-    if (order->sort == TIDE_R_SORT_NAME || order->sort == TIDE_R_SORT_LINE)
-        result = 0;
-    if (result == 0)
+    const bool is_by_ident =
+        order->sort == TIDE_R_SORT_NAME || order->sort == TIDE_R_SORT_LINE;
+    if (is_by_ident || (result == 0 && order->list->has_idents))
         result = compare_idents(order, a->row, b->row);
+    if (result == 0)
+        result = a->row < b->row ? -1 : a->row > b->row;
     return order->is_reversed ? -result : result;
 }
 

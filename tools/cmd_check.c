@@ -1,0 +1,228 @@
+/*
+** cmd_check.c: `tidemark check`: whether a profile is whole and its books
+** balance.
+**
+** Sums are compared exactly when the profile was finished in order.  A run
+** that goes on, or was killed, may be caught between two stores: then only
+** the structure is checked.
+*/
+#include <errno.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../report/emit.h"
+#include "../report/units.h"
+#include "cmd.h"
+
+#define NAME       "check"
+#define FAULTS_MAX 20u /* printed; all are counted */
+
+static const char usage[] =
+    "usage: tidemark check [--json] FILE\n"
+    "\n"
+    "Checks the structure of a profile and its books: for every row\n"
+    "allocated + moved - freed = live, and all rows add up.\n"
+    "\n"
+    "  --json          the result for programs\n"
+    "  -h, --help      this text\n"
+    "\n"
+    "Exit status: 0 whole, 1 something is wrong, 3 it cannot be read.\n";
+
+static const struct option long_options[] = {
+    {"json", no_argument, NULL, 'j'},
+    {"help", no_argument, NULL, 'h'},
+    {NULL, 0, NULL, 0},
+};
+
+/* What was found. */
+struct verdict {
+    const char *path;
+    const struct tide_profile *profile;
+    const char *state; /* "closed", "running", "killed" */
+    bool is_exact;     /* sums were compared */
+    uint64_t n_states;
+    uint64_t n_nodes;
+    uint64_t n_cells;
+    uint64_t n_cycles;
+    uint64_t alloc_bytes;
+    uint64_t live_bytes;
+    uint64_t n_faults; /* of the books */
+    char *faults[FAULTS_MAX];
+};
+
+static void keep_fault(void *ctx, const char *text)
+{
+    struct verdict *verdict = ctx;
+    if (verdict->n_faults < FAULTS_MAX)
+        verdict->faults[verdict->n_faults] = strdup(text);
+    verdict->n_faults++;
+}
+
+static const char *state_of(const struct tide_p_header *header)
+{
+    if (header->state == TIDE_P_CLOSED)
+        return "closed";
+    const bool is_gone = header->pid == 0 ||
+                         (kill((pid_t)header->pid, 0) != 0 && errno == ESRCH);
+    return is_gone ? "killed" : "running";
+}
+
+static void count_heap(struct verdict *verdict, const struct tide_p_view *view)
+{
+    verdict->n_states += view->head->n_states;
+    verdict->n_nodes += view->n_nodes - 1;
+    verdict->n_cells += view->n_cells - 1;
+    verdict->n_cycles += view->n_cycles;
+    for (uint32_t i = 1; i < view->n_cells; i++) {
+        verdict->alloc_bytes += view->cells[i].alloc_bytes;
+        verdict->live_bytes += tideP_cell_live_bytes(&view->cells[i]);
+    }
+}
+
+static void examine(struct verdict *verdict)
+{
+    const struct tide_p_header *header = tideP_reader_header(verdict->profile);
+    const uint32_t n = tideP_reader_n_heaps(verdict->profile);
+    verdict->state = state_of(header);
+    verdict->is_exact = header->state == TIDE_P_CLOSED;
+    for (uint32_t i = 0; i < n; i++)
+        count_heap(verdict, tideP_reader_heap(verdict->profile, i));
+    tideP_check(verdict->profile, verdict->is_exact, keep_fault, verdict);
+}
+
+/* What can be said against it, the damage first; NULL: nothing. */
+static const struct tide_p_problem *damage_of(const struct verdict *verdict)
+{
+    const struct tide_p_problem *problem =
+        tideP_reader_problem(verdict->profile);
+    return problem->err != TIDE_OK ? problem : NULL;
+}
+
+static bool is_partly_in_memory(const struct verdict *verdict)
+{
+    const struct tide_p_header *header = tideP_reader_header(verdict->profile);
+    return (header->flags & TIDE_P_FLAG_PARTLY_IN_MEMORY) != 0;
+}
+
+static bool is_whole(const struct verdict *verdict)
+{
+    return damage_of(verdict) == NULL && verdict->n_faults == 0 &&
+           !is_partly_in_memory(verdict);
+}
+
+static void print_faults(const struct verdict *verdict)
+{
+    const struct tide_p_problem *damage = damage_of(verdict);
+    if (damage != NULL)
+        cmd_error(verdict->path, "%s (at byte %" PRIu64 ")", damage->text,
+                  damage->offset);
+    if (is_partly_in_memory(verdict))
+        cmd_error(verdict->path, "the disk was full, rows are missing");
+    for (uint64_t i = 0; i < verdict->n_faults && i < FAULTS_MAX; i++)
+        cmd_error(verdict->path, "%s",
+                  verdict->faults[i] != NULL ? verdict->faults[i] : "fault");
+    if (verdict->n_faults > FAULTS_MAX)
+        cmd_error(verdict->path, "%" PRIu64 " more faults",
+                  verdict->n_faults - FAULTS_MAX);
+}
+
+static void print_line(const struct verdict *verdict)
+{
+    char allocated[TIDE_R_UNIT_MAX];
+    char live[TIDE_R_UNIT_MAX];
+    const char *books = verdict->n_faults > 0 ? "the books do not balance"
+                        : verdict->is_exact   ? "the books balance"
+                                              : "sums not compared";
+    printf("%s: %s, %s; %s; %" PRIu64 " states, %" PRIu64 " nodes, %" PRIu64
+           " cells, %" PRIu64 " cycles, %s allocated, %s live\n",
+           verdict->path, is_whole(verdict) ? "whole" : "not whole",
+           verdict->state, books, verdict->n_states, verdict->n_nodes,
+           verdict->n_cells, verdict->n_cycles,
+           tideR_bytes_text((int64_t)verdict->alloc_bytes, allocated),
+           tideR_bytes_text((int64_t)verdict->live_bytes, live));
+}
+
+static void put_faults(struct tide_r_json *json, const struct verdict *verdict)
+{
+    const struct tide_p_problem *damage = damage_of(verdict);
+    tideR_json_open(json, "faults", '[');
+    if (damage != NULL)
+        tideR_json_str(json, NULL, damage->text);
+    if (is_partly_in_memory(verdict))
+        tideR_json_str(json, NULL, "the disk was full, rows are missing");
+    for (uint64_t i = 0; i < verdict->n_faults && i < FAULTS_MAX; i++)
+        tideR_json_str(json, NULL,
+                       verdict->faults[i] != NULL ? verdict->faults[i]
+                                                  : "fault");
+    tideR_json_close(json, ']');
+}
+
+static void print_json(const struct verdict *verdict)
+{
+    struct tide_r_sink sink = tideR_sink(stdout);
+    struct tide_r_json json = tideR_json_on(&sink);
+    tideR_json_open(&json, NULL, '{');
+    tideR_json_str(&json, "format", "tidemark-check");
+    tideR_json_int(&json, "version", 1);
+    tideR_json_str(&json, "file", verdict->path);
+    tideR_json_bool(&json, "whole", is_whole(verdict));
+    tideR_json_str(&json, "state", verdict->state);
+    tideR_json_bool(&json, "sums_compared", verdict->is_exact);
+    tideR_json_int(&json, "states", (int64_t)verdict->n_states);
+    tideR_json_int(&json, "nodes", (int64_t)verdict->n_nodes);
+    tideR_json_int(&json, "cells", (int64_t)verdict->n_cells);
+    tideR_json_int(&json, "cycles", (int64_t)verdict->n_cycles);
+    tideR_json_int(&json, "alloc_bytes", (int64_t)verdict->alloc_bytes);
+    tideR_json_int(&json, "live_bytes", (int64_t)verdict->live_bytes);
+    tideR_json_int(&json, "n_faults",
+                   (int64_t)verdict->n_faults + (damage_of(verdict) != NULL) +
+                       is_partly_in_memory(verdict));
+    put_faults(&json, verdict);
+    tideR_json_close(&json, '}');
+    tideR_puts(&sink, "\n");
+}
+
+static int check_file(const char *path, bool is_json)
+{
+    struct tide_profile *profile;
+    struct tide_p_problem problem = {.err = TIDE_OK};
+    if (tideP_reader_open(path, &profile, &problem) != TIDE_OK) {
+        cmd_error(path, "%s", problem.text);
+        return CMD_UNREADABLE;
+    }
+    struct verdict verdict = {.path = path, .profile = profile};
+    examine(&verdict);
+    if (is_json) {
+        print_json(&verdict);
+    } else {
+        print_faults(&verdict);
+        print_line(&verdict);
+    }
+    const int status = is_whole(&verdict) ? CMD_FINE : CMD_FAILED;
+    for (unsigned i = 0; i < FAULTS_MAX; i++)
+        free(verdict.faults[i]);
+    tideP_reader_close(profile);
+    return status;
+}
+
+int cmd_check(int argc, char **argv)
+{
+    bool is_json = false;
+    int id;
+    opterr = 0;
+    optind = 0;
+    while ((id = getopt_long(argc, argv, ":h", long_options, NULL)) != -1) {
+        if (id == '?' || id == ':')
+            return cmd_bad_option(NAME, id, argv);
+        if (id == 'h') {
+            fputs(usage, stdout);
+            return CMD_FINE;
+        }
+        is_json = true;
+    }
+    if (argc - optind != 1)
+        return cmd_wrong_use(NAME, "one FILE is needed");
+    return check_file(argv[optind], is_json);
+}

@@ -1,0 +1,186 @@
+/*
+** cmd_report.c: `tidemark report`: shows a profile on stdout.
+*/
+#include <stdlib.h>
+#include <string.h>
+
+#include "../report/units.h"
+#include "cmd.h"
+
+#define NAME        "report"
+#define TOP_OF_TEXT 20u
+#define TOP_OF_TREE 60u
+
+static const char usage[] =
+    "usage: tidemark report [OPTION...] FILE\n"
+    "\n"
+    "Shows a profile, of a finished run or of one that still goes on.\n"
+    "\n"
+    "  --by WHAT       line (default), function, stack, kind or group\n"
+    "  --sort KEY      alloc (default), blocks, live, live_blocks, freed,\n"
+    "                  young, peak, calls, per_call, worst, total, name, line\n"
+    "  --reverse       the other way round\n"
+    "  --top N         N rows at most, 0 for all; default 20, for stacks 60,\n"
+    "                  with --json all\n"
+    "  --min SIZE      leave out rows below SIZE: 10K, 1.5MiB, or 0.5% of all\n"
+    "                  that was allocated; stacks are cut below 0.5% unless\n"
+    "                  this says otherwise\n"
+    "  --filter RE     rows whose \"source:line function\" matches the extended\n"
+    "                  regular expression; for stacks that of any frame\n"
+    "  --json          everything, for programs\n"
+    "  --color WHEN    auto (default), always or never\n"
+    "  -h, --help      this text\n";
+
+enum option_id {
+    OPT_JSON = 256,
+    OPT_SORT,
+    OPT_BY,
+    OPT_FILTER,
+    OPT_MIN,
+    OPT_TOP,
+    OPT_COLOR,
+    OPT_REVERSE,
+};
+
+static const struct option long_options[] = {
+    {"json", no_argument, NULL, OPT_JSON},
+    {"sort", required_argument, NULL, OPT_SORT},
+    {"by", required_argument, NULL, OPT_BY},
+    {"filter", required_argument, NULL, OPT_FILTER},
+    {"min", required_argument, NULL, OPT_MIN},
+    {"top", required_argument, NULL, OPT_TOP},
+    {"color", required_argument, NULL, OPT_COLOR},
+    {"colour", required_argument, NULL, OPT_COLOR},
+    {"reverse", no_argument, NULL, OPT_REVERSE},
+    {"help", no_argument, NULL, 'h'},
+    {NULL, 0, NULL, 0},
+};
+
+struct request {
+    struct tide_r_query query;
+    enum tide_r_by by;
+    enum cmd_colour colour;
+    bool is_json;
+    bool has_top;
+    bool wants_help;
+};
+
+static int set_colour(struct request *request, const char *text)
+{
+    static const char *const names[] = {"auto", "always", "never"};
+    for (unsigned i = 0; i < 3; i++)
+        if (strcmp(text, names[i]) == 0) {
+            request->colour = (enum cmd_colour)i;
+            return CMD_FINE;
+        }
+    return cmd_wrong_use(NAME, "--color takes auto, always or never, not '%s'",
+                         text);
+}
+
+static int set_min(struct request *request, const char *text)
+{
+    if (tideR_share_parse(text, &request->query.min_share) == TIDE_OK ||
+        tideR_bytes_parse(text, &request->query.min_bytes) == TIDE_OK)
+        return CMD_FINE;
+    return cmd_wrong_use(NAME,
+                         "--min takes a size such as 10K or 1%%, "
+                         "not '%s'",
+                         text);
+}
+
+static int set_filter(struct request *request, const char *text)
+{
+    char why[128];
+    if (tideR_query_filter(&request->query, text, why, sizeof why) == TIDE_OK)
+        return CMD_FINE;
+    return cmd_wrong_use(NAME, "--filter '%s': %s", text, why);
+}
+
+static int set_option(struct request *request, int id, const char *value)
+{
+    switch (id) {
+    case OPT_SORT:
+        if (tideR_sort_parse(value, &request->query.sort) == TIDE_OK)
+            return CMD_FINE;
+        return cmd_wrong_use(NAME, "--sort takes one of %s, not '%s'",
+                             tideR_sort_names(), value);
+    case OPT_BY:
+        if (tideR_by_parse(value, &request->by) == TIDE_OK)
+            return CMD_FINE;
+        return cmd_wrong_use(NAME,
+                             "--by takes line, function, stack, kind or "
+                             "group, not '%s'",
+                             value);
+    case OPT_FILTER:
+        return set_filter(request, value);
+    case OPT_MIN:
+        return set_min(request, value);
+    case OPT_COLOR:
+        return set_colour(request, value);
+    default:
+        request->has_top = true;
+        return cmd_parse_top(NAME, value, &request->query.top) ? CMD_FINE
+                                                               : CMD_WRONG_USE;
+    }
+}
+
+static int read_options(struct request *request, int argc, char **argv)
+{
+    int id;
+    int status = CMD_FINE;
+    opterr = 0;
+    optind = 0;
+    while (status == CMD_FINE &&
+           (id = getopt_long(argc, argv, ":h", long_options, NULL)) != -1) {
+        if (id == '?' || id == ':')
+            status = cmd_bad_option(NAME, id, argv);
+        else if (id == 'h')
+            request->wants_help = true;
+        else if (id == OPT_JSON)
+            request->is_json = true;
+        else if (id == OPT_REVERSE)
+            request->query.is_reversed = true;
+        else
+            status = set_option(request, id, optarg);
+    }
+    if (status != CMD_FINE || request->wants_help)
+        return status;
+    if (argc - optind < 1)
+        return cmd_wrong_use(NAME, "which profile? a FILE is needed");
+    if (argc - optind > 1)
+        return cmd_wrong_use(NAME, "one FILE only, '%s' is one too many",
+                             argv[optind + 1]);
+    return CMD_FINE;
+}
+
+static int show(struct request *request, const char *path)
+{
+    struct tide_model *model = cmd_open_model(path);
+    enum tide_err err;
+    if (model == NULL)
+        return CMD_UNREADABLE;
+    if (request->is_json) {
+        err = tideR_json(model, &request->query, stdout);
+    } else {
+        const struct tide_r_look look = cmd_look(stdout, request->colour, path);
+        if (!request->has_top)
+            request->query.top =
+                request->by == TIDE_R_BY_STACK ? TOP_OF_TREE : TOP_OF_TEXT;
+        err = tideR_text(model, request->by, &request->query, &look, stdout);
+    }
+    const int status = cmd_rendered(err);
+    tideR_model_close(model);
+    return status;
+}
+
+int cmd_report(int argc, char **argv)
+{
+    struct request request = {.by = TIDE_R_BY_LINE};
+    int status = read_options(&request, argc, argv);
+    if (status == CMD_FINE && request.wants_help)
+        fputs(usage, stdout);
+    else if (status == CMD_FINE)
+        status = show(&request, argv[optind]);
+    tideR_query_close(&request.query);
+    return status;
+}

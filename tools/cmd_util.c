@@ -1,0 +1,130 @@
+/*
+** cmd_util.c: what subcommands share: errors, options, the look of a page.
+*/
+#include <errno.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "../report/units.h"
+#include "cmd.h"
+
+static TIDE_PRINTF(2, 0) void print_error(const char *what, const char *fmt,
+                                          va_list args)
+{
+    fprintf(stderr, "tidemark: %s: ", what);
+    vfprintf(stderr, fmt, args);
+    fputc('\n', stderr);
+}
+
+void cmd_error(const char *what, const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    print_error(what, fmt, args);
+    va_end(args);
+}
+
+int cmd_wrong_use(const char *name, const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    print_error(name, fmt, args);
+    va_end(args);
+    fprintf(stderr, "try '%s help %s'\n", cmd_tool(), name);
+    return CMD_WRONG_USE;
+}
+
+/*
+** The option in question.  getopt leaves the letter of a short one in optopt;
+** for a long one that is 0 (unknown) or its number, and it stands in the
+** argument that was read last.
+*/
+int cmd_bad_option(const char *name, int result, char **argv)
+{
+    const char letter[] = {'-', (char)optopt, '\0'};
+    const char *last = argv[optind - 1];
+    const bool has_value = strchr(last, '=') != NULL;
+    const bool is_long = strncmp(last, "--", 2) == 0 &&
+                         (optopt == 0 || optopt > UCHAR_MAX || has_value);
+    const char *option = is_long ? last : letter;
+    if (result == ':')
+        return cmd_wrong_use(name, "option '%s' needs a value", option);
+    if (is_long && optopt != 0)
+        return cmd_wrong_use(name, "option '%s' takes no value", option);
+    return cmd_wrong_use(name, "unknown option '%s'", option);
+}
+
+bool cmd_parse_top(const char *name, const char *text, uint32_t *out)
+{
+    uint64_t n;
+    if (tideR_count_parse(text, &n) != TIDE_OK || n > UINT32_MAX) {
+        cmd_wrong_use(name, "--top takes a number, not '%s'", text);
+        return false;
+    }
+    *out = (uint32_t)n;
+    return true;
+}
+
+/* COLUMNS if it is set, else what the terminal says, else 80. */
+static unsigned columns_of(FILE *out)
+{
+    struct winsize size;
+    const char *text = getenv("COLUMNS");
+    if (text != NULL && atoi(text) > 0)
+        return (unsigned)atoi(text);
+    if (ioctl(fileno(out), TIOCGWINSZ, &size) == 0 && size.ws_col > 0)
+        return size.ws_col;
+    return 80;
+}
+
+static bool is_coloured(FILE *out, enum cmd_colour colour)
+{
+    const char *no_colour = getenv("NO_COLOR");
+    const char *terminal = getenv("TERM");
+    if (colour != CMD_COLOUR_AUTO)
+        return colour == CMD_COLOUR_ALWAYS;
+    return isatty(fileno(out)) && (no_colour == NULL || *no_colour == '\0') &&
+           terminal != NULL && strcmp(terminal, "dumb") != 0;
+}
+
+struct tide_r_look cmd_look(FILE *out, enum cmd_colour colour, const char *path)
+{
+    return (struct tide_r_look){
+        .columns = columns_of(out),
+        .has_colour = is_coloured(out, colour),
+        .path = path,
+        .command = cmd_tool(),
+    };
+}
+
+struct tide_model *cmd_open_model(const char *path)
+{
+    struct tide_model *model;
+    struct tide_p_problem problem = {.err = TIDE_OK};
+    if (tideR_model_open(path, &model, &problem) != TIDE_OK) {
+        cmd_error(path, "%s", problem.text);
+        return NULL;
+    }
+    const struct tide_p_problem *damage = tideP_reader_problem(model->profile);
+    if (damage->err != TIDE_OK)
+        cmd_error(path, "%s; what could be read follows", damage->text);
+    return model;
+}
+
+int cmd_rendered(enum tide_err err)
+{
+    if (err == TIDE_OK)
+        return CMD_FINE;
+    cmd_error("report", "%s",
+              err == TIDE_ERR_IO ? strerror(errno) : tide_err_text(err));
+    return CMD_FAILED;
+}
+
+const char *cmd_tool(void)
+{
+    return program_invocation_name;
+}
