@@ -55,6 +55,8 @@ void tideR_counts_add(struct tide_r_counts *a, const struct tide_r_counts *b)
     a->young_blocks += b->young_blocks;
     a->peak_bytes += b->peak_bytes;
     a->peak_blocks += b->peak_blocks;
+    a->inherited_bytes += b->inherited_bytes;
+    a->inherited_blocks += b->inherited_blocks;
     /* unsigned: a damaged profile may hold anything */
     a->moved_bytes =
         (int64_t)((uint64_t)a->moved_bytes + (uint64_t)b->moved_bytes);

@@ -98,6 +98,8 @@ static void add_cell(const struct tide_model *model,
         .young_blocks = cell->young_blocks,
         .peak_bytes = tideP_cell_peak_bytes(view->head, cell),
         .peak_blocks = tideP_cell_peak_blocks(view->head, cell),
+        .inherited_bytes = cell->inherited_bytes,
+        .inherited_blocks = cell->inherited_blocks,
         .moved_bytes = cell->moved_bytes,
         .moved_blocks = cell->moved_blocks,
     };

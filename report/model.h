@@ -14,7 +14,7 @@
 **           function
 **
 ** Invariants, proved by the tests:
-**   live = alloc + moved - freed, in every row
+**   live = inherited + alloc + moved - freed, in every row
 **   sum of lines + unattributed = totals, in every counter
 **   sum of own counts of functions = sum of groups = sum of kinds = totals
 **
@@ -47,6 +47,8 @@ struct tide_r_counts {
     uint64_t young_blocks;
     uint64_t peak_bytes; /* held when the heap stood highest */
     uint64_t peak_blocks;
+    uint64_t inherited_bytes; /* alive when counting began: fork, reset */
+    uint64_t inherited_blocks;
     int64_t moved_bytes;
     int64_t moved_blocks;
 };

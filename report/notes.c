@@ -212,6 +212,12 @@ static void note_bytes(struct tide_model *model)
                  "%s were made before tidemark was attached and are still "
                  "held; they are in no row",
                  tideR_bytes_text((int64_t)model->before_bytes, text));
+    if (model->totals.inherited_bytes > 0)
+        add_note(
+            model, model->totals.inherited_bytes,
+            "%s were alive when counting began, at a fork or a reset: they "
+            "are in the live figures, not in the allocated ones",
+            tideR_bytes_text((int64_t)model->totals.inherited_bytes, text));
     if (model->failed_blocks > 0)
         add_note(model, 0, "%s allocations failed: not enough memory",
                  tideR_count_text((int64_t)model->failed_blocks, text));
