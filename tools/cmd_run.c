@@ -233,7 +233,7 @@ static bool find_library(char out[PATH_MAX])
 }
 
 /* The loader takes blanks and colons as ends of a path and expands $. */
-static bool make_preload(char *out, size_t out_bytes)
+bool run_preload(char *out, size_t out_bytes)
 {
     char library[PATH_MAX];
     if (!find_library(library)) {
@@ -328,7 +328,7 @@ static int run_program(const struct order *order, char **argv)
     char preload[2 * PATH_MAX];
     struct run_end end;
     const struct run_env env = {preload, order->set};
-    if (!make_preload(preload, sizeof preload))
+    if (!run_preload(preload, sizeof preload))
         return EXIT_NO_START;
     const uint64_t start_unix_ns = now_unix_ns();
     if (!run_child(argv, &env, &end)) {

@@ -21,6 +21,12 @@ struct run_env {
     const char *options; /* TIDEMARK */
 };
 
+/*
+** LD_PRELOAD for a program that is to be profiled: the library beside this
+** executable, then what is there already.  False: it has been complained of.
+*/
+bool run_preload(char *out, size_t out_bytes);
+
 /* How the program ended. */
 struct run_end {
     pid_t pid;       /* 0: it was never started */
