@@ -110,7 +110,7 @@ static unsigned char *take_page(struct tide_arena *arena, size_t class)
         arena->used_bytes += TIDE_PAGE_BYTES;
     }
     arena->pages_since_trim++;
-    arena->page_class[page] = (uint8_t)class;
+    arena->page_class[page] = (uint8_t) class;
     return arena->base + (page << TIDE_PAGE_SHIFT);
 }
 
@@ -158,7 +158,7 @@ static uint32_t cut_slots(const struct tide_arena *arena, size_t page)
 static void count_free(struct tide_arena *arena)
 {
     memset(arena->page_free, 0, (arena->used_bytes >> TIDE_PAGE_SHIFT) * 4);
-    for (size_t class = 1; class < TIDE_CLASSES; class++)
+    for (size_t class = 1; class < TIDE_CLASSES; class ++)
         for (void **p = arena->free[class]; p != NULL; p = *p)
             arena->page_free[page_of(arena, p)]++;
 }
@@ -201,7 +201,7 @@ size_t tideA_arena_trim(struct tide_arena *arena)
     const size_t before = arena->n_empty;
     arena->pages_since_trim = 0;
     count_free(arena);
-    for (size_t class = 1; class < TIDE_CLASSES; class++)
+    for (size_t class = 1; class < TIDE_CLASSES; class ++)
         unlink_empty(arena, class);
     for (size_t page = 0; page < n_pages; page++)
         if (is_empty(arena, page))

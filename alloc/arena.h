@@ -29,20 +29,20 @@
 #define TIDE_RANGE_AMPLE ((size_t)1 << 34)
 
 struct tide_arena {
-    void *free[TIDE_CLASSES];   /* free slots by class; class 0 is unused */
-    unsigned char *base;        /* reserved range */
-    size_t range_bytes;         /* its length */
-    size_t open_bytes;          /* base[0 .. open_bytes) is accessible */
-    size_t used_bytes;          /* base[0 .. used_bytes) was cut into pages */
-    size_t limit_bytes;         /* stop below range_bytes: RLIMIT_AS */
-    unsigned char *bump[TIDE_CLASSES];     /* rest of each class's last page */
+    void *free[TIDE_CLASSES]; /* free slots by class; class 0 is unused */
+    unsigned char *base;      /* reserved range */
+    size_t range_bytes;       /* its length */
+    size_t open_bytes;        /* base[0 .. open_bytes) is accessible */
+    size_t used_bytes;        /* base[0 .. used_bytes) was cut into pages */
+    size_t limit_bytes;       /* stop below range_bytes: RLIMIT_AS */
+    unsigned char *bump[TIDE_CLASSES]; /* rest of each class's last page */
     unsigned char *bump_end[TIDE_CLASSES];
-    uint8_t *page_class;        /* class of each page; 0: free */
-    uint32_t *page_free;        /* scratch for trim: free slots of a page */
-    uint32_t *empty;            /* stack of pages without a block */
+    uint8_t *page_class; /* class of each page; 0: free */
+    uint32_t *page_free; /* scratch for trim: free slots of a page */
+    uint32_t *empty;     /* stack of pages without a block */
     size_t n_empty;
-    size_t map_bytes;           /* of the three tables together */
-    size_t pages_since_trim;    /* pages taken since the last trim */
+    size_t map_bytes;        /* of the three tables together */
+    size_t pages_since_trim; /* pages taken since the last trim */
 };
 
 /*
@@ -87,6 +87,14 @@ TIDE_INLINE void tideA_arena_free(struct tide_arena *arena, void *slot,
 {
     *(void **)slot = arena->free[class];
     arena->free[class] = slot;
+}
+
+/* Bytes of a block of this arena, rounded up to 8. */
+static inline size_t tideA_arena_bytes(const struct tide_arena *arena,
+                                       const void *block)
+{
+    const size_t at = (size_t)((const unsigned char *)block - arena->base);
+    return (size_t)arena->page_class[at >> TIDE_PAGE_SHIFT] * 8;
 }
 
 TIDE_INLINE bool tideA_arena_has(const struct tide_arena *arena,

@@ -81,8 +81,8 @@ static void *system_alloc(struct tide_store *store, size_t bytes)
     void *p = malloc(tideA_round(bytes) + TIDE_TAG_BYTES);
     if (p == NULL || !store->has_foreign)
         return p;
-    if (tideC_hashtab_put(&store->large, store->mem,
-                          (uint64_t)(uintptr_t)p) == NULL) {
+    if (tideC_hashtab_put(&store->large, store->mem, (uint64_t)(uintptr_t)p) ==
+        NULL) {
         free(p);
         return NULL;
     }
@@ -96,8 +96,7 @@ static void system_free(struct tide_store *store, void *block)
     free(block);
 }
 
-static void *chained_alloc(struct tide_store *store, size_t osize,
-                           size_t bytes)
+static void *chained_alloc(struct tide_store *store, size_t osize, size_t bytes)
 {
     void *p = store->chain(store->chain_ud, NULL, osize, bytes);
     if (p == NULL)
@@ -149,8 +148,8 @@ void tideA_store_free(struct tide_store *store, void *block, size_t bytes)
 }
 
 /* By a new block and a copy; the new one is ours or chained. */
-static void *move_block(struct tide_store *store, void *block,
-                        size_t old_bytes, size_t new_bytes)
+static void *move_block(struct tide_store *store, void *block, size_t old_bytes,
+                        size_t new_bytes)
 {
     void *p = tideA_store_alloc(store, 0, new_bytes);
     if (p == NULL)
@@ -206,8 +205,7 @@ void *tideA_store_realloc(struct tide_store *store, void *block,
         return chained_realloc(store, block, old_bytes, new_bytes);
     case ORIGIN_FOREIGN:
         if (new_bytes <= old_bytes)
-            return store->before(store->before_ud, block, old_bytes,
-                                 new_bytes);
+            return store->before(store->before_ud, block, old_bytes, new_bytes);
         return move_block(store, block, old_bytes, new_bytes);
     }
     return NULL;

@@ -29,12 +29,12 @@
 
 struct tide_store {
     struct tide_arena arena;
-    size_t small_max;          /* TIDE_SMALL_MAX, or 0: ask for the origin */
-    bool use_system;           /* backend=system */
-    bool has_foreign;          /* attached in mid-life */
-    tide_alloc_fn chain;       /* the host's allocator; NULL: none */
+    size_t small_max;    /* TIDE_SMALL_MAX, or 0: ask for the origin */
+    bool use_system;     /* backend=system */
+    bool has_foreign;    /* attached in mid-life */
+    tide_alloc_fn chain; /* the host's allocator; NULL: none */
     void *chain_ud;
-    tide_alloc_fn before;      /* the allocator before the attach */
+    tide_alloc_fn before; /* the allocator before the attach */
     void *before_ud;
     struct tide_hashtab side;  /* chained blocks: address to tag */
     struct tide_hashtab large; /* system blocks, kept when has_foreign */

@@ -51,13 +51,13 @@ struct tide_cal {
     uint64_t multiplier;                /* without collisions for these */
     struct tide_lua_api api;
     struct tide_layout layout;
-    bool has_layout;      /* layout54 holds; else only public.c may be used */
-    bool has_threads;     /* the running thread is captured */
-    bool has_pc;          /* lines of OP_NEWTABLE are captured */
+    bool has_layout;  /* layout54 holds; else only public.c may be used */
+    bool has_threads; /* the running thread is captured */
+    bool has_pc;      /* lines of OP_NEWTABLE are captured */
     enum tide_tier tier;
-    char reason[256];     /* why not a better tier; or what was verified */
-    char lua[32];         /* "Lua 5.4" */
-    uint32_t n_ras;       /* return addresses known */
+    char reason[256]; /* why not a better tier; or what was verified */
+    char lua[32];     /* "Lua 5.4" */
+    uint32_t n_ras;   /* return addresses known */
     uint32_t n_names;
     struct tide_cname names[TIDE_NAMES_MAX];
 };

@@ -14,14 +14,14 @@
 /* Evidence for one return address. */
 struct tide_ev_ra {
     uintptr_t address;
-    uint32_t n_events;    /* allocations with a known thread */
-    uint32_t threads;     /* bit per thread that was seen */
-    uint32_t n_pc;        /* table constructors with a known pc */
-    uint32_t n_counted;   /* the next event showed that Lua counted it */
+    uint32_t n_events;  /* allocations with a known thread */
+    uint32_t threads;   /* bit per thread that was seen */
+    uint32_t n_pc;      /* table constructors with a known pc */
+    uint32_t n_counted; /* the next event showed that Lua counted it */
     uint32_t n_uncounted;
-    uint32_t failed;      /* bit per thread whose first attempt was failed */
-    uint8_t holds_l[TIDE_EV_L_WORDS];      /* 1: held L every time */
-    uint16_t holds_pc[TIDE_EV_PC_WORDS];   /* bit b: held pc + (b - BIAS) */
+    uint32_t failed; /* bit per thread whose first attempt was failed */
+    uint8_t holds_l[TIDE_EV_L_WORDS];    /* 1: held L every time */
+    uint16_t holds_pc[TIDE_EV_PC_WORDS]; /* bit b: held pc + (b - BIAS) */
 };
 
 struct tide_evidence {

@@ -43,3 +43,19 @@ uint32_t tideT_line_of(const void *proto, int32_t pc)
     }
     return line < 0 ? 0 : (uint32_t)line;
 }
+
+void tideT_lines_of(const void *proto, int32_t n, uint32_t *lines)
+{
+    const int8_t *deltas = tideT_proto_lineinfo(proto);
+    const int32_t n_deltas = deltas == NULL ? 0 : tideT_proto_sizelines(proto);
+    int32_t line = tideT_proto_linedefined(proto);
+    for (int32_t pc = 0; pc < n; pc++) {
+        if (pc >= n_deltas)
+            line = 0;
+        else if (deltas[pc] == ABSLINEINFO)
+            line = (int32_t)tideT_line_of(proto, pc);
+        else
+            line += deltas[pc];
+        lines[pc] = line < 0 ? 0 : (uint32_t)line;
+    }
+}

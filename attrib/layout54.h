@@ -33,9 +33,9 @@ struct tide_layout {
     uint32_t callinfo_bytes;    /* sizeof(CallInfo) */
 };
 
-#define TIDE_CIST_C       ((uint16_t)(1u << 1))
-#define TIDE_CIST_HOOKED  ((uint16_t)(1u << 3))
-#define TIDE_CIST_MARK    ((uint16_t)(1u << 15)) /* ours */
+#define TIDE_CIST_C      ((uint16_t)(1u << 1))
+#define TIDE_CIST_HOOKED ((uint16_t)(1u << 3))
+#define TIDE_CIST_MARK   ((uint16_t)(1u << 15)) /* ours */
 
 #define TIDE_SLOT_BYTES     16u /* a stack slot, an array element */
 #define TIDE_NODE_BYTES     24u /* a node of a table's hash part */
@@ -50,26 +50,26 @@ struct tide_layout {
 #define TIDE_STATUS_YIELD 1u
 
 /* Opcodes of 5.4, verified by calibration. */
-#define TIDE_OP_NEWTABLE   19u
-#define TIDE_OP_SETLIST    78u
-#define TIDE_OP_EXTRAARG   82u
+#define TIDE_OP_NEWTABLE 19u
+#define TIDE_OP_SETLIST  78u
+#define TIDE_OP_EXTRAARG 82u
 
 /* Kinds of objects as the allocator sees them in osize. */
-#define TIDE_LUA_TSTRING   4u
-#define TIDE_LUA_TTHREAD   8u
+#define TIDE_LUA_TSTRING 4u
+#define TIDE_LUA_TTHREAD 8u
 
 /*
 ** One field of a private structure.  The memory is Lua's, alive while the
 ** allocator runs.
 */
 #define TIDE_AT(type, base, offset)                                            \
-    (*(type *)(void *)((char *)(uintptr_t)(const void *)(base) + (offset)))
+ (*(type *)(void *)((char *)(uintptr_t)(const void *)(base) + (offset)))
 
 /* lua_State */
-#define tideT_L_status(L)  TIDE_AT(uint8_t, L, 10)
-#define tideT_L_top(L)     TIDE_AT(char *, L, 16)
-#define tideT_L_global(L)  TIDE_AT(char *, L, 24)
-#define tideT_L_ci(L)      TIDE_AT(char *, L, 32)
+#define tideT_L_status(L) TIDE_AT(uint8_t, L, 10)
+#define tideT_L_top(L)    TIDE_AT(char *, L, 16)
+#define tideT_L_global(L) TIDE_AT(char *, L, 24)
+#define tideT_L_ci(L)     TIDE_AT(char *, L, 32)
 
 /* CallInfo */
 #define tideT_ci_func(ci)     TIDE_AT(char *, ci, 0)
@@ -111,22 +111,22 @@ struct tide_layout {
 #define tideT_table_node(t)  TIDE_AT(char *, t, 24)
 
 /* global_State */
-#define tideT_g_frealloc(g)     TIDE_AT(void *, g, 0)
-#define tideT_g_ud(g)           TIDE_AT(void *, g, 8)
-#define tideT_g_total(g)        (TIDE_AT(int64_t, g, 16) + TIDE_AT(int64_t, g, 24))
-#define tideT_g_strings(g)      TIDE_AT(char *, g, 48)
-#define tideT_g_white(g)        TIDE_AT(uint8_t, g, 100)
-#define tideT_g_gckind(g)       TIDE_AT(uint8_t, g, 102)
-#define tideT_g_gcstp(g)        TIDE_AT(uint8_t, g, 106)
-#define tideT_g_gcemergency(g)  TIDE_AT(uint8_t, g, 107)
+#define tideT_g_frealloc(g)    TIDE_AT(void *, g, 0)
+#define tideT_g_ud(g)          TIDE_AT(void *, g, 8)
+#define tideT_g_total(g)       (TIDE_AT(int64_t, g, 16) + TIDE_AT(int64_t, g, 24))
+#define tideT_g_strings(g)     TIDE_AT(char *, g, 48)
+#define tideT_g_white(g)       TIDE_AT(uint8_t, g, 100)
+#define tideT_g_gckind(g)      TIDE_AT(uint8_t, g, 102)
+#define tideT_g_gcstp(g)       TIDE_AT(uint8_t, g, 106)
+#define tideT_g_gcemergency(g) TIDE_AT(uint8_t, g, 107)
 
 /*
 ** Bytes 100 to 107 of global_State in one word: currentwhite in the low byte,
 ** gcstp in byte 6.  These two are what the fast path compares.
 */
-#define TIDE_GC_WORD_AT     100
-#define TIDE_GC_WHITE_MASK  UINT64_C(0x00000000000000ff)
-#define TIDE_GC_CLOSE_MASK  UINT64_C(0x0004000000000000) /* GCSTPCLS */
+#define TIDE_GC_WORD_AT    100
+#define TIDE_GC_WHITE_MASK UINT64_C(0x00000000000000ff)
+#define TIDE_GC_CLOSE_MASK UINT64_C(0x0004000000000000) /* GCSTPCLS */
 
 /* Instructions */
 TIDE_INLINE uint32_t tideT_op(uint32_t i)
@@ -168,5 +168,8 @@ TIDE_INLINE uint32_t tideT_op_count(const uint32_t *pc)
 ** As luaG_getfuncline: the nearest absolute line before it, then deltas.
 */
 uint32_t tideT_line_of(const void *proto, int32_t pc);
+
+/* The lines of the first n instructions. */
+void tideT_lines_of(const void *proto, int32_t n, uint32_t *lines);
 
 #endif

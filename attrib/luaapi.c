@@ -27,18 +27,18 @@ enum tide_err tideT_luaapi_find(tide_lookup_fn lookup_or_null, void *ctx,
     void *f;
 #define STORE(field) memcpy(&api->field, &f, sizeof f)
 #define X(field, name, type)                                                   \
-    f = lookup(ctx, name);                                                     \
-    if (f == NULL) {                                                           \
-        if (missing_or_null != NULL)                                           \
-            *missing_or_null = name;                                           \
-        return TIDE_ERR_LUA;                                                   \
-    }                                                                          \
-    STORE(field);
+ f = lookup(ctx, name);                                                        \
+ if (f == NULL) {                                                              \
+  if (missing_or_null != NULL)                                                 \
+   *missing_or_null = name;                                                    \
+  return TIDE_ERR_LUA;                                                         \
+ }                                                                             \
+ STORE(field);
     TIDE_LUA_API(X)
 #undef X
 #define X(field, name, type)                                                   \
-    f = lookup(ctx, name);                                                     \
-    STORE(field);
+ f = lookup(ctx, name);                                                        \
+ STORE(field);
     TIDE_LUA_API_OPTIONAL(X)
 #undef X
 #undef STORE

@@ -7,10 +7,14 @@
 */
 #include "probe.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
 #define N_THREADS 3
+
+/* LUA_REGISTRYINDEX of Lua 5.5, whatever headers we are built with. */
+#define REGISTRY_INDEX_505 (-(INT_MAX / 2 + 1000))
 
 /*
 ** The probe stands in the extra space that every lua_State has for its host;
@@ -91,8 +95,7 @@ static int f_checkfin(lua_State *L)
     const uint16_t tail = p->tail_status & (uint16_t)~p->plain_status;
     p->layout.cist_fin = (uint16_t)(tail << 2);
     p->saw_finalizer = interrupted != NULL &&
-                       (tideT_ci_status(interrupted) &
-                        p->layout.cist_fin) != 0;
+                       (tideT_ci_status(interrupted) & p->layout.cist_fin) != 0;
     return 0;
 }
 
@@ -132,8 +135,10 @@ static void give_functions(struct tide_probe *p, lua_State *L)
         const char *name;
         lua_CFunction f;
     } list[] = {
-        {"mark", f_mark},           {"blind", f_blind},
-        {"checkframe", f_checkframe}, {"checktail", f_checktail},
+        {"mark", f_mark},
+        {"blind", f_blind},
+        {"checkframe", f_checkframe},
+        {"checktail", f_checktail},
         {"checkfin", f_checkfin},
     };
     for (size_t i = 0; i < sizeof list / sizeof list[0]; i++) {
@@ -184,10 +189,10 @@ static void take_name(struct tide_cal *cal, lua_State *L, const char *lib)
 }
 
 /* All C functions of all loaded libraries. */
-static void take_names(struct tide_cal *cal, lua_State *L)
+static void take_names(struct tide_cal *cal, lua_State *L, int registry_index)
 {
     const struct tide_lua_api *api = &cal->api;
-    if (api->getfield(L, LUA_REGISTRYINDEX, "_LOADED") != LUA_TTABLE)
+    if (api->getfield(L, registry_index, "_LOADED") != LUA_TTABLE)
         return;
     for (api->pushnil(L); api->next(L, -2) != 0; api->settop(L, -2)) {
         if (api->type(L, -2) != LUA_TSTRING || api->type(L, -1) != LUA_TTABLE)
@@ -226,7 +231,7 @@ static int f_protected(lua_State *L)
     tideT_verify(p, L);
     for (int i = 1; i < N_THREADS; i++) {
         threads[i] = api->newthread(L);
-        api->setfield(L, LUA_REGISTRYINDEX, i == 1 ? "t1" : "t2");
+        api->setfield(L, p->registry_index, i == 1 ? "t1" : "t2");
     }
     for (int fails = 1; fails >= 0; fails--) {
         p->fail_first = fails != 0;
@@ -245,7 +250,7 @@ static int f_protected(lua_State *L)
         lua_work(p, L, threads[i]);
     tideT_probe_running(p, NULL);
     take_wrap_name(cal, L);
-    take_names(cal, L);
+    take_names(cal, L, p->registry_index);
     return 0;
 }
 
@@ -262,6 +267,7 @@ void tideT_probe_run(struct tide_probe *p, struct tide_cal *cal)
     const int version = (int)api->version(L);
     snprintf(cal->lua, sizeof cal->lua, "Lua %d.%d", version / 100,
              version % 100);
+    p->registry_index = version < 505 ? LUA_REGISTRYINDEX : REGISTRY_INDEX_505;
     if (version != LUA_VERSION_NUM) {
         snprintf(p->fault, sizeof p->fault, "%s is not known here", cal->lua);
         p->is_foreign_version = true;

@@ -9,29 +9,30 @@
 
 struct tide_probe {
     const struct tide_lua_api *api;
-    struct tide_cal *cal;      /* what is being filled */
+    struct tide_cal *cal; /* what is being filled */
     struct tide_evidence evidence;
     struct tide_layout layout;
-    char fault[128];           /* first thing that the layout got wrong */
-    const char *g;             /* global_State, once known */
-    bool has_layout;           /* verified: private fields may be read */
-    bool fail_first;           /* fail each first attempt */
+    char fault[128]; /* first thing that the layout got wrong */
+    const char *g;   /* global_State, once known */
+    bool has_layout; /* verified: private fields may be read */
+    bool fail_first; /* fail each first attempt */
     bool in_retry;
-    bool last_was_thread;      /* the last new block was a coroutine */
-    const lua_State *running;  /* NULL: not known */
-    unsigned running_index;    /* number of that thread */
+    bool last_was_thread;     /* the last new block was a coroutine */
+    const lua_State *running; /* NULL: not known */
+    unsigned running_index;   /* number of that thread */
     unsigned n_threads;
     const lua_State *threads[32]; /* by number */
-    struct tide_ev_ra *last;   /* last allocation, until it is settled */
-    int64_t last_delta;        /* bytes it added */
-    int64_t last_total;        /* Lua's own count before it */
-    uint16_t plain_status;     /* callstatus bits seen by the checks */
+    struct tide_ev_ra *last;      /* last allocation, until it is settled */
+    int64_t last_delta;           /* bytes it added */
+    int64_t last_total;           /* Lua's own count before it */
+    uint16_t plain_status;        /* callstatus bits seen by the checks */
     uint16_t tail_status;
+    int registry_index; /* LUA_REGISTRYINDEX of this version */
     bool saw_finalizer;
     bool saw_frame;
-    const char *first_block;   /* main thread and global_State */
+    const char *first_block; /* main thread and global_State */
     size_t first_bytes;
-    bool is_foreign_version;   /* not Lua 5.4: no layout */
+    bool is_foreign_version; /* not Lua 5.4: no layout */
 };
 
 /* The allocator of the throwaway state (entry.S). */

@@ -20,7 +20,7 @@ _Noreturn void tideC_assert_failed(const char *text, const char *file,
 
 #if TIDE_CHECK >= 1
 # define tide_assert(x)                                                        \
-     ((x) ? (void)0 : tideC_assert_failed(#x, __FILE__, __LINE__))
+  ((x) ? (void)0 : tideC_assert_failed(#x, __FILE__, __LINE__))
 #else
 # define tide_assert(x) ((void)sizeof(!(x)))
 #endif

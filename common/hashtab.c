@@ -34,8 +34,8 @@ uint64_t *tideC_hashtab_find(const struct tide_hashtab *tab, uint64_t key)
 static bool grow_table(struct tide_hashtab *tab, struct tide_mem *mem)
 {
     const struct tide_hashtab old = *tab;
-    const uint32_t places = old.pairs == NULL ? FIRST_PLACES
-                                              : (old.mask + 1) * 2;
+    const uint32_t places =
+        old.pairs == NULL ? FIRST_PLACES : (old.mask + 1) * 2;
     struct tide_pair *p = tideC_mem_alloc(mem, places * sizeof *p);
     if (p == NULL)
         return false;

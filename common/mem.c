@@ -63,8 +63,8 @@ static void *cut_block(struct tide_mem *mem, size_t bytes)
 {
     if (mem->bump_bytes < bytes) {
         const size_t head = 16;
-        const size_t want = bytes + head > CHUNK_BYTES ? bytes + 4096
-                                                       : CHUNK_BYTES;
+        const size_t want =
+            bytes + head > CHUNK_BYTES ? bytes + 4096 : CHUNK_BYTES;
         unsigned char *c = map_chunk(mem, want);
         if (c == NULL)
             return NULL;

@@ -1,0 +1,379 @@
+/*
+** account.c: the rare half of counting: peaks, cycles, blocks whose kind shows
+** late, blocks whose freeing means something, and the end of a state.
+*/
+#include <time.h>
+
+#include "attrib.h"
+
+const char tideT_no_gc[8] = {0};
+
+/* ---- the peak: see tide_p_heap.peak_epoch in profile.h ---- */
+
+void tideT_peak_save(struct tide_heap *h, struct tide_p_cell *cell)
+{
+    if (!h->peak_is_past) {
+        h->peak_is_past = true;
+        h->head->peak_bytes = h->peak_bytes;
+        h->head->peak_epoch = h->epoch;
+        h->head->peak_is_past = 1;
+    }
+    cell->peak_bytes = tideT_held_bytes(cell);
+    cell->peak_blocks = tideT_held_blocks(cell);
+    cell->peak_epoch = h->epoch;
+}
+
+void tideT_peak_rise(struct tide_heap *h)
+{
+    h->peak_is_past = false;
+    if (++h->epoch == 0) { /* numbers start anew: no cell may seem to match */
+        for (uint32_t i = 0; i < h->n_cells; i++)
+            h->cells[i].peak_epoch = 0;
+        h->epoch = 1;
+    }
+    h->head->peak_epoch = h->epoch;
+    h->head->peak_is_past = 0;
+}
+
+void tideT_move(struct tide_heap *h, uint32_t from, uint32_t to, size_t bytes)
+{
+    if (from == to)
+        return;
+    struct tide_p_cell *a = &h->cells[from];
+    struct tide_p_cell *b = &h->cells[to];
+    if (h->peak_is_past) {
+        tideT_peak_keep(h, a);
+        tideT_peak_keep(h, b);
+    }
+    a->moved_bytes -= (int64_t)bytes;
+    a->moved_blocks--;
+    b->moved_bytes += (int64_t)bytes;
+    b->moved_blocks++;
+}
+
+/* ---- collection cycles ---- */
+
+static uint64_t now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+#define CYCLES_MAX 65536u /* records kept; later cycles are counted only */
+
+void tideT_settle_cycle(struct tide_heap *h)
+{
+    const uint32_t n = h->head->n_cycles;
+    if (n == 0 || h->cycles[n - 1].n != h->cycle)
+        return;
+    struct tide_p_cycle *c = &h->cycles[n - 1];
+    c->freed_bytes = h->alloc_bytes - h->live_bytes - h->cycle_freed;
+    c->freed_blocks = h->freed_blocks - h->cycle_freed_blocks;
+    c->after_bytes =
+        c->before_bytes > c->freed_bytes ? c->before_bytes - c->freed_bytes : 0;
+}
+
+/* What started the collection: an allocation that failed, a call, or debt. */
+static enum tide_p_cause cause_of_cycle(const struct tide_heap *h)
+{
+    if (h->cal->layout.has_gcstp && tideT_g_gcemergency(h->g) != 0)
+        return TIDE_P_CAUSE_EMERGENCY;
+    const struct tide_thread *t = h->cur;
+    if (t->n_frames == 0)
+        return TIDE_P_CAUSE_UNKNOWN;
+    const struct tide_frame *f = &t->frames[t->n_frames - 1];
+    for (uint32_t i = 0; i < h->cal->n_names; i++)
+        if (h->cal->names[i].address == (uintptr_t)f->fn)
+            return __builtin_strcmp(h->cal->names[i].name, "collectgarbage") ==
+                           0
+                       ? TIDE_P_CAUSE_EXPLICIT
+                       : TIDE_P_CAUSE_AUTOMATIC;
+    return TIDE_P_CAUSE_AUTOMATIC;
+}
+
+static void note_cycle(struct tide_heap *h)
+{
+    struct tide_section *s = &h->sections[TIDE_P_CYCLES];
+    const uint64_t now = now_ns();
+    tideT_settle_cycle(h);
+    h->cycle++;
+    h->head->gc_cycle = h->cycle;
+    tideP_writer_header(h->writer)->end_mono_ns = now;
+    h->cycle_freed = h->alloc_bytes - h->live_bytes;
+    h->cycle_freed_blocks = h->freed_blocks;
+    const uint32_t n = h->head->n_cycles;
+    if (n >= CYCLES_MAX ||
+        tideP_section_reserve(h->writer, s,
+                              ((size_t)n + 1) * sizeof *h->cycles) != TIDE_OK)
+        return;
+    h->cycles[n] = (struct tide_p_cycle){
+        .atomic_mono_ns = now,
+        .before_bytes = h->live_bytes,
+        .after_bytes = h->live_bytes,
+        .n = h->cycle,
+        .node = tideT_shadow_node(h->cur),
+        .mode = tideT_g_gckind(h->g),
+        .cause = (uint8_t)cause_of_cycle(h),
+    };
+    TIDE_PUBLISH(&h->head->n_cycles, n + 1);
+}
+
+void tideT_note_gc(struct tide_heap *h)
+{
+    if (h->is_closing)
+        return;
+    const uint64_t old = h->gc_word;
+    h->gc_word = tideT_gc_word(h);
+    if (((old ^ h->gc_word) & TIDE_GC_WHITE_MASK) != 0)
+        note_cycle(h);
+    if ((h->gc_word & TIDE_GC_CLOSE_MASK) != 0)
+        tideT_closing(h);
+}
+
+/* ---- blocks whose kind shows at the next call ---- */
+
+static bool is_vector_of(const char *proto, const char *block)
+{
+    return (const char *)tideT_proto_code(proto) == block ||
+           tideT_proto_k(proto) == block || tideT_proto_p(proto) == block ||
+           tideT_proto_upvalues(proto) == block ||
+           (const char *)tideT_proto_lineinfo(proto) == block ||
+           (const char *)tideT_proto_absline(proto) == block ||
+           tideT_proto_locvars(proto) == block;
+}
+
+/* A vector that was made while compiling: of a prototype, of the scanner's
+** table, or the compiler's own. */
+static enum tide_kind kind_of_code(const struct tide_heap *h, const char *block)
+{
+    for (uint32_t i = 0; i < TIDE_PROTOS_OPEN; i++) {
+        const char *p = h->open_protos[i];
+        if (p != NULL && is_vector_of(p, block))
+            return TIDE_KIND_CODE;
+    }
+    const char *t = h->last_table;
+    if (t != NULL &&
+        (tideT_table_node(t) == block || tideT_table_array(t) == block))
+        return TIDE_KIND_STORAGE;
+    return TIDE_KIND_OTHER;
+}
+
+static enum tide_kind settled_kind(const struct tide_heap *h,
+                                   const struct tide_pending *p)
+{
+    switch (p->what) {
+    case TIDE_PENDING_CALLINFO:
+        if (tideT_ci_next(p->ci) == p->block)
+            return TIDE_KIND_CALLINFO;
+        return h->is_compiling ? kind_of_code(h, p->block) : TIDE_KIND_STORAGE;
+    case TIDE_PENDING_CODE:
+        return kind_of_code(h, p->block);
+    case TIDE_PENDING_BUFFER:
+        return tideT_g_total(h->g) == p->total + (int64_t)p->bytes
+                   ? TIDE_KIND_STORAGE
+                   : TIDE_KIND_BUFFER;
+    }
+    return TIDE_KIND_OTHER;
+}
+
+/* A whole block was charged to the wrong kind of its node. */
+static void recharge(struct tide_heap *h, char *block, size_t bytes,
+                     uint32_t from, uint32_t to)
+{
+    struct tide_p_cell *a = &h->cells[from];
+    struct tide_p_cell *b = &h->cells[to];
+    uint64_t tag = 0;
+    if (from == to || !tideA_store_tag(&h->store, block, bytes, &tag))
+        return;
+    if (h->peak_is_past) {
+        tideT_peak_keep(h, a);
+        tideT_peak_keep(h, b);
+    }
+    a->alloc_bytes -= bytes;
+    a->alloc_blocks--;
+    b->alloc_bytes += bytes;
+    b->alloc_blocks++;
+    tideA_store_set_tag(&h->store, block, bytes,
+                        tideA_tag(to, tideA_tag_birth(tag)));
+}
+
+void tideT_pending_settle(struct tide_heap *h)
+{
+    const struct tide_pending p = h->pending;
+    h->pending.block = NULL;
+    h->pending.bytes = 0;
+    const enum tide_kind kind = settled_kind(h, &p);
+    if (kind != (enum tide_kind)h->cells[p.cell].kind)
+        recharge(h, p.block, p.bytes, p.cell, tideT_cell(h, p.node, kind));
+}
+
+/* ---- blocks whose freeing means something ---- */
+
+static void forget_proto(struct tide_heap *h, const char *proto)
+{
+    tideT_proto_forget(h, proto);
+    for (uint32_t i = 0; i < TIDE_PROTOS_OPEN; i++)
+        if (h->open_protos[i] == proto)
+            h->open_protos[i] = NULL;
+    if (h->sites != NULL && h->is_compiling)
+        h->cur_L = NULL;
+}
+
+/* The bottom of L's stack as its frames have it. */
+static char *stack_by_frames(const lua_State *L)
+{
+    char *ci = tideT_L_ci(L);
+    while (tideT_ci_previous(ci) != NULL)
+        ci = tideT_ci_previous(ci);
+    return tideT_ci_func(ci);
+}
+
+/*
+** Lua 5.4.3 and 5.4.4 resize a stack by a new block and a free: at the free,
+** L->stack is still the old one, but the frames are in the new one.
+** Returns the new stack, NULL when `old` is not being replaced.
+*/
+static char *replacing_stack(const struct tide_heap *h, const lua_State *L,
+                             const char *old)
+{
+    if (L == NULL || tideT_L_ci(L) == NULL ||
+        TIDE_AT(char *, L, h->cal->layout.stack) != old)
+        return NULL;
+    char *new = stack_by_frames(L);
+    return new == old ? NULL : new;
+}
+
+static size_t bytes_of_stack(const struct tide_heap *h, const char *block)
+{
+    if (block == h->last_vector)
+        return h->last_vector_bytes;
+    return tideA_arena_has(&h->store.arena, block)
+               ? tideA_arena_bytes(&h->store.arena, block)
+               : 0;
+}
+
+/* Undoes the charge of a new block. */
+static void uncharge(struct tide_heap *h, uint32_t cell, size_t bytes)
+{
+    struct tide_p_cell *c = &h->cells[cell];
+    tideT_peak_keep(h, c);
+    c->alloc_bytes -= bytes;
+    c->alloc_blocks--;
+}
+
+/* Turns "new block, old block freed" into what a realloc would have counted. */
+static bool stack_resized(struct tide_heap *h, char *old, size_t old_bytes,
+                          char *new, size_t new_bytes)
+{
+    uint64_t old_tag = 0;
+    uint64_t new_tag = 0;
+    if (new_bytes == 0 ||
+        !tideA_store_tag(&h->store, old, old_bytes, &old_tag) ||
+        !tideA_store_tag(&h->store, new, new_bytes, &new_tag))
+        return false;
+    const uint32_t owner = tideA_tag_cell(old_tag);
+    const uint32_t made = tideA_tag_cell(new_tag);
+    uncharge(h, made, new_bytes);
+    tideT_peak_keep(h, &h->cells[owner]);
+    h->live_bytes -= old_bytes;
+    uint32_t to = owner;
+    if (new_bytes > old_bytes) {
+        to = tideT_cell(h, h->cells[made].node, TIDE_KIND_STACK);
+        tideT_peak_keep(h, &h->cells[to]);
+        h->alloc_bytes -= old_bytes;
+        h->cells[to].alloc_bytes += new_bytes - old_bytes;
+        tideT_move(h, owner, to, old_bytes);
+    } else {
+        h->alloc_bytes -= new_bytes;
+        h->cells[owner].freed_bytes += old_bytes - new_bytes;
+    }
+    tideA_store_set_tag(&h->store, new, new_bytes,
+                        tideA_tag(to, tideA_tag_birth(old_tag)));
+    return true;
+}
+
+static bool stack_freed(struct tide_heap *h, char *ptr, size_t bytes)
+{
+    const lua_State *candidates[2] = {h->cur_L, h->last_L};
+    for (int i = 0; i < 2; i++) {
+        char *new = replacing_stack(h, candidates[i], ptr);
+        if (new != NULL)
+            return stack_resized(h, ptr, bytes, new, bytes_of_stack(h, new));
+    }
+    return false;
+}
+
+static void thread_freed(struct tide_heap *h, const char *block, size_t bytes)
+{
+    tideT_links_cut(h, block, bytes);
+    const lua_State *L =
+        (const lua_State *)(const void *)(block + h->cal->layout.extra_bytes);
+    if (h->last_L == L)
+        h->last_L = NULL;
+    if (h->main_L != L)
+        tideT_thread_forget(h, L);
+}
+
+bool tideT_freed_watched(struct tide_heap *h, char *ptr, size_t bytes,
+                         enum tide_kind kind)
+{
+    if (h->g == NULL || h->is_closing)
+        return false;
+    switch (kind) {
+    case TIDE_KIND_PROTO:
+        forget_proto(h, ptr);
+        return false;
+    case TIDE_KIND_CALLINFO:
+        tideT_links_cut(h, ptr, bytes);
+        return false;
+    case TIDE_KIND_STACK:
+        return stack_freed(h, ptr, bytes);
+    case TIDE_KIND_THREAD:
+        if (bytes == h->cal->layout.thread_bytes) {
+            thread_freed(h, ptr, bytes);
+            return false;
+        }
+        return stack_freed(h, ptr, bytes);
+    default:
+        return false;
+    }
+}
+
+void tideT_freed_foreign(struct tide_heap *h, const char *ptr, size_t bytes)
+{
+    if (h->g == NULL)
+        return;
+    tideT_proto_forget(h, ptr);
+    tideT_links_cut(h, ptr, bytes);
+    if (bytes == h->cal->layout.thread_bytes)
+        thread_freed(h, ptr, bytes);
+}
+
+/* ---- the end of a state ---- */
+
+void tideT_closing(struct tide_heap *h)
+{
+    if (h->is_closing)
+        return;
+    if (h->pending.block != NULL)
+        tideT_pending_settle(h);
+    tideT_settle_cycle(h);
+    if (h->cal->has_layout)
+        tideT_threads_reset(h); /* frames still open get their figures */
+    h->is_closing = true;
+    h->cycle++; /* tells blocks that finalizers make while closing */
+    h->head->close_mono_ns = now_ns();
+    /* every free takes the slow path from now on */
+    h->gc_mask = 0;
+    h->gc_word = 1;
+}
+
+void tideT_state_gone(struct tide_heap *h)
+{
+    h->is_dead = true;
+    h->head->state = TIDE_P_HEAP_CLOSED;
+    h->g = NULL;
+    h->main_L = NULL;
+    h->gc_at = tideT_no_gc;
+}

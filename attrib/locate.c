@@ -1,0 +1,282 @@
+/*
+** locate.c: where is the program?  The slow half of capture.
+**
+** Called when the fast path cannot tell: another thread, another activation,
+** another instruction, a block without a kind.  Leaves h->site and the fast
+** path's copy of where we are.
+*/
+#include "attrib.h"
+
+static const uint8_t kind_of_tag[16] = {
+    [4] = TIDE_KIND_STRING,   [5] = TIDE_KIND_TABLE,  [6] = TIDE_KIND_FUNCTION,
+    [7] = TIDE_KIND_USERDATA, [8] = TIDE_KIND_THREAD, [9] = TIDE_KIND_UPVALUE,
+    [10] = TIDE_KIND_PROTO,
+};
+
+enum tide_kind tideT_kind_of_tag(size_t osize)
+{
+    if (osize == 0)
+        return TIDE_KIND_STORAGE;
+    return osize >= 4 && osize <= 10 ? (enum tide_kind)kind_of_tag[osize]
+                                     : TIDE_KIND_OTHER;
+}
+
+/* No frame, or nothing is to be recorded: this site, by the slow path. */
+static void rest_at(struct tide_heap *h, struct tide_site *site)
+{
+    h->site = site;
+    h->cur_L = NULL;
+    h->top_is_lua = false;
+    h->parts_left = 0;
+}
+
+/* The state is whole enough to be read: global_State is known. */
+static void meet_state(struct tide_heap *h)
+{
+    struct tide_thread *t = tideT_thread_of(h, h->main_L);
+    if (t == NULL)
+        return;
+    t->on_chain = true;
+    t->link = &tideT_link_valid;
+    h->main = h->cur = t;
+    h->g = tideT_L_global(h->main_L);
+    h->gc_at = h->g + TIDE_GC_WORD_AT;
+    h->gc_mask = TIDE_GC_WHITE_MASK |
+                 (h->cal->layout.has_gcstp ? TIDE_GC_CLOSE_MASK : 0);
+    h->gc_word = tideT_gc_word(h);
+}
+
+/* Does the instruction before pc make the table in the register at top? */
+static bool is_constructor(const lua_State *L, const struct tide_frame *f,
+                           const uint32_t *pc)
+{
+    const uint32_t *code = tideT_proto_code(f->fn);
+    if (pc <= code || pc > code + tideT_proto_sizecode(f->fn) ||
+        ((uintptr_t)pc & 3) != 0 || tideT_op(pc[-1]) != TIDE_OP_NEWTABLE)
+        return false;
+    const long a =
+        (tideT_L_top(L) - tideT_ci_func(f->ci)) / (long)TIDE_SLOT_BYTES - 2;
+    return a == (long)tideT_op_a(pc[-1]);
+}
+
+/*
+** The constructor being run when pc is not captured: the VM has set L->top
+** just above its register, so it is the nearest one from the saved pc on that
+** sets that register.
+*/
+static const uint32_t *nearest_constructor(const lua_State *L,
+                                           const struct tide_frame *f)
+{
+    const uint32_t *pc = tideT_ci_savedpc(f->ci);
+    const uint32_t *end = tideT_proto_code(f->fn) + tideT_proto_sizecode(f->fn);
+    for (const uint32_t *i = pc; i < end; i++)
+        if (is_constructor(L, f, i + 1))
+            return i + 1;
+    return pc;
+}
+
+static const uint32_t *constructor_pc(struct tide_heap *h, const lua_State *L,
+                                      const struct tide_frame *f,
+                                      const struct tide_ra *ra,
+                                      const uintptr_t *words, size_t bytes)
+{
+    if (ra != NULL && ra->pc_word != TIDE_NO_WORD) {
+        const uintptr_t word =
+            words[ra->pc_word] + (uintptr_t)(intptr_t)ra->pc_bias;
+        const uint32_t *pc = (const uint32_t *)word;
+        if (is_constructor(L, f, pc))
+            return pc;
+    }
+    h->head->inferred_bytes += bytes;
+    return nearest_constructor(L, f);
+}
+
+/*
+** OP_SETLIST with an open number of items resizes the table's array without
+** saving pc; the call or `...` before it did save it, so the next instruction
+** is the OP_SETLIST, and the size it asks for tells it from anything else.
+*/
+static bool is_setlist(const lua_State *L, const struct tide_frame *f,
+                       const void *ptr, size_t bytes)
+{
+    const uint32_t *pc = tideT_ci_savedpc(f->ci);
+    const uint32_t *code = tideT_proto_code(f->fn);
+    if (pc <= code || pc >= code + tideT_proto_sizecode(f->fn) ||
+        tideT_op(*pc) != TIDE_OP_SETLIST || tideT_op_b(*pc) != 0)
+        return false;
+    const char *ra =
+        tideT_ci_func(f->ci) + (1 + (size_t)tideT_op_a(*pc)) * TIDE_SLOT_BYTES;
+    const char *top = tideT_L_top(L);
+    if (top <= ra || tideT_value_tag(ra) != TIDE_TAG_TABLE)
+        return false;
+    const char *table = tideT_value_ptr(ra);
+    const size_t n = (size_t)(top - ra) / TIDE_SLOT_BYTES - 1;
+    return tideT_table_array(table) == ptr &&
+           bytes == (n + tideT_op_count(pc)) * TIDE_SLOT_BYTES;
+}
+
+/* A part of the table that the constructor has just made? */
+static bool is_part(struct tide_heap *h, const struct tide_frame *f,
+                    const void *ptr, size_t bytes)
+{
+    const struct tide_site *site = h->site;
+    if (h->parts_left == 0 || ptr != NULL || site->fn != f->fn ||
+        h->top_ci != f->ci)
+        return false;
+    const uint32_t bit = bytes == site->array_bytes  ? 1
+                         : bytes == site->hash_bytes ? 2
+                                                     : 0;
+    if ((h->parts_left & bit) == 0)
+        return false;
+    h->parts_left &= (uint8_t)~bit;
+    return true;
+}
+
+/* The pc of the innermost frame, as if it had been saved. */
+static const uint32_t *effective_pc(struct tide_heap *h,
+                                    const struct tide_thread *t,
+                                    const struct tide_ra *ra,
+                                    const uintptr_t *words, const void *ptr,
+                                    enum tide_kind kind, size_t bytes)
+{
+    const bool is_moving = t->L == h->moving_L;
+    const struct tide_frame *f = &t->frames[t->n_frames - 1];
+    if (!f->is_lua)
+        return NULL;
+    if (!is_moving && kind == TIDE_KIND_TABLE)
+        return constructor_pc(h, t->L, f, ra, words, bytes);
+    if (kind == TIDE_KIND_STORAGE && is_part(h, f, ptr, bytes))
+        return h->site->pc;
+    h->parts_left = 0;
+    const uint32_t *pc = tideT_ci_savedpc(f->ci);
+    if (!is_moving && kind == TIDE_KIND_STORAGE &&
+        is_setlist(t->L, f, ptr, bytes))
+        return pc + 1;
+    return pc;
+}
+
+/* Is the innermost frame the one that compiles? */
+static bool is_compiling_here(const struct tide_heap *h,
+                              const struct tide_thread *t)
+{
+    return h->is_compiling && t == h->compile_thread &&
+           t->n_frames == h->compile_frame &&
+           (t->n_frames == 0 || !t->frames[t->n_frames - 1].is_lua);
+}
+
+static void note_made(struct tide_heap *h, const struct tide_thread *t,
+                      enum tide_kind kind)
+{
+    if (kind == TIDE_KIND_THREAD)
+        h->is_newborn = true;
+    if (kind == TIDE_KIND_PROTO && !h->top_is_lua) {
+        h->is_compiling = true;
+        h->compile_thread = (struct tide_thread *)(uintptr_t)t;
+        h->compile_frame = t->n_frames;
+    }
+}
+
+/* The kind of a block that Lua gave none, as far as can be told now. */
+static enum tide_kind untagged_kind(struct tide_heap *h,
+                                    const struct tide_thread *t,
+                                    const struct tide_ra *ra,
+                                    const lua_State *L, size_t bytes)
+{
+    if (ra != NULL && ra->is_buffer)
+        return TIDE_KIND_BUFFER;
+    struct tide_pending *p = &h->pending;
+    if (ra == NULL) {
+        p->what = TIDE_PENDING_BUFFER;
+        p->total = tideT_g_total(h->g);
+        p->bytes = bytes;
+        return TIDE_KIND_BUFFER;
+    }
+    if (h->is_newborn && bytes == h->cal->layout.first_stack_bytes) {
+        h->is_newborn = false;
+        return TIDE_KIND_THREAD;
+    }
+    char *ci = tideT_L_ci(L);
+    if (bytes == TIDE_CALLINFO_BYTES && ci != NULL &&
+        tideT_ci_next(ci) == NULL) {
+        p->what = TIDE_PENDING_CALLINFO;
+        p->ci = ci;
+        p->bytes = bytes;
+        return TIDE_KIND_CALLINFO;
+    }
+    if (is_compiling_here(h, t)) {
+        p->what = TIDE_PENDING_CODE;
+        p->bytes = bytes;
+        return TIDE_KIND_CODE;
+    }
+    return TIDE_KIND_STORAGE;
+}
+
+static void remember_place(struct tide_heap *h, struct tide_thread *t)
+{
+    h->cur_L = t->L;
+    h->link = t->link;
+    h->top_ci = tideT_L_ci(t->L);
+    h->top_is_lua = t->n_frames > 0 && t->frames[t->n_frames - 1].is_lua;
+}
+
+/* Main thread, no frame: C code of the host. */
+static void place_at_root(struct tide_heap *h, struct tide_thread *t)
+{
+    h->site = &h->root_site;
+    h->parts_left = 0;
+    char *ci = tideT_L_ci(t->L);
+    if (ci != NULL)
+        tideT_ci_status(ci) |= TIDE_CIST_MARK; /* base_ci never returns */
+    remember_place(h, t);
+    if (ci == NULL)
+        h->cur_L = NULL;
+}
+
+enum tide_kind tideT_locate(struct tide_heap *h, const struct tide_ra *ra,
+                            const uintptr_t *words, const void *ptr,
+                            size_t osize, size_t nsize)
+{
+    enum tide_kind kind =
+        ptr == NULL ? tideT_kind_of_tag(osize) : TIDE_KIND_STORAGE;
+    if (h->session->is_forked)
+        tideT_after_fork(h->session);
+    if (h->g == NULL && h->main_L != NULL)
+        meet_state(h);
+    if (h->wants_clear && h->g != NULL) {
+        tideT_threads_reset(h);
+        h->wants_clear = false;
+    }
+    if (h->g == NULL || h->is_off) {
+        rest_at(h, h->is_off ? &h->off_site : &h->root_site);
+        if (ptr == NULL && osize == 0 && h->g == NULL)
+            kind = TIDE_KIND_OTHER;
+        return kind;
+    }
+    if (TIDE_UNLIKELY(tideT_gc_word(h) != h->gc_word))
+        tideT_note_gc(h);
+    const lua_State *L =
+        ra == NULL ? NULL : (const lua_State *)words[ra->l_word];
+    if (ra == NULL)
+        h->head->unknown_calls++;
+    struct tide_thread *t = tideT_running(h, L);
+    h->last_L = L == NULL ? t->L : L;
+    if (!tideT_shadow_sync(h, t)) {
+        rest_at(h, &h->root_site);
+        return kind;
+    }
+    if (t->n_frames == 0) {
+        place_at_root(h, t);
+    } else {
+        const uint32_t *pc = effective_pc(h, t, ra, words, ptr, kind, nsize);
+        h->site = tideT_shadow_place(h, t, pc);
+        remember_place(h, t);
+        if (kind == TIDE_KIND_TABLE && h->top_is_lua)
+            h->parts_left = (uint8_t)h->site->parts;
+    }
+    if (ptr == NULL && osize == 0)
+        kind = untagged_kind(h, t, ra, h->last_L, nsize);
+    else if (ptr == NULL)
+        note_made(h, t, kind);
+    h->is_untagged_slow = h->is_newborn || is_compiling_here(h, t);
+    return kind;
+}

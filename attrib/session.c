@@ -1,0 +1,349 @@
+/*
+** session.c: implements tidemark.h: sessions, their file, and the life of
+** heaps.
+**
+** A session is one profile of one process.  Heaps that are closed are kept and
+** used again for later states, so that a server which makes a state for each
+** request has one tree and not thousands.
+**
+** The only mutable global of the library is the list of sessions, for the
+** child side of a fork.
+*/
+#include "session.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "../common/mem.h"
+
+static struct tide_session *all_sessions;
+static int all_lock;
+
+void tideT_lock(int *lock)
+{
+    while (__atomic_exchange_n(lock, 1, __ATOMIC_ACQUIRE) != 0)
+        sched_yield();
+}
+
+void tideT_unlock(int *lock)
+{
+    __atomic_store_n(lock, 0, __ATOMIC_RELEASE);
+}
+
+uint64_t tideT_clock_ns(int which)
+{
+    struct timespec t;
+    clock_gettime(which, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+/* One line on stderr: "tidemark: what: why". */
+static void say(const char *what, const char *why)
+{
+    char line[1400];
+    const int n = snprintf(line, sizeof line, "tidemark: %s: %s\n", what, why);
+    if (n > 0 &&
+        write(STDERR_FILENO, line,
+              (size_t)n < sizeof line ? (size_t)n : sizeof line - 1) < 0)
+        return; /* nobody to tell */
+}
+
+/* ---- the header ---- */
+
+/* Reads a small file of /proc; the number of bytes, 0 on failure. */
+static size_t read_proc(const char *path, char *out, size_t out_bytes)
+{
+    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return 0;
+    size_t n = 0;
+    while (n < out_bytes) {
+        const ssize_t got = read(fd, out + n, out_bytes - n);
+        if (got <= 0)
+            break;
+        n += (size_t)got;
+    }
+    close(fd);
+    return n;
+}
+
+static void read_program(char *out, size_t out_bytes)
+{
+    const ssize_t n = readlink("/proc/self/exe", out, out_bytes - 1);
+    out[n > 0 ? n : 0] = '\0';
+}
+
+static void fill_header(struct tide_session *s)
+{
+    struct tide_p_header *header = tideP_writer_header(s->writer);
+    header->pid = (uint32_t)getpid();
+    header->start_unix_ns = tideT_clock_ns(CLOCK_REALTIME);
+    header->start_mono_ns = tideT_clock_ns(CLOCK_MONOTONIC);
+    header->end_mono_ns = header->start_mono_ns;
+    header->tier = (uint32_t)s->cal.tier;
+    snprintf(header->lua, sizeof header->lua, "%s", s->cal.lua);
+    snprintf(header->tool, sizeof header->tool, "tidemark %s", TIDE_VERSION);
+    snprintf(header->tier_reason, sizeof header->tier_reason, "%s",
+             s->cal.reason);
+    if (header->route[0] == '\0')
+        snprintf(header->route, sizeof header->route, "api");
+    read_program(header->program, sizeof header->program);
+    header->command_bytes = (uint32_t)read_proc(
+        "/proc/self/cmdline", header->command, sizeof header->command);
+}
+
+/* The path that the options ask for; false: none. */
+static bool expand_out(const struct tide_session *s, char *path, size_t bytes)
+{
+    char program[256];
+    read_program(program, sizeof program);
+    const char *slash = strrchr(program, '/');
+    return s->options.out[0] != '\0' &&
+           tideC_options_expand(s->options.out, (int)getpid(),
+                                slash == NULL ? program : slash + 1, path,
+                                bytes) == TIDE_OK;
+}
+
+static enum tide_err open_writer(struct tide_session *s)
+{
+    char path[TIDE_OPT_PATH_MAX + 64];
+    const bool has_path = expand_out(s, path, sizeof path);
+    const enum tide_err err =
+        tideP_writer_open(has_path ? path : NULL, &s->writer);
+    if (err == TIDE_ERR_IO && s->writer != NULL) {
+        char why[256];
+        snprintf(why, sizeof why, "%s; recording in memory only",
+                 strerror(errno));
+        say(path, why);
+        return TIDE_OK;
+    }
+    return err;
+}
+
+/* ---- forks ---- */
+
+static void forked_in_child(void)
+{
+    all_lock = 0;
+    for (struct tide_session *s = all_sessions; s != NULL; s = s->next) {
+        s->lock = 0;
+        if (s->is_finished || tideP_writer_detach(s->writer) != TIDE_OK)
+            continue;
+        s->is_forked = true;
+        for (struct tide_heap *h = s->heaps; h != NULL; h = h->next)
+            h->cur_L = NULL; /* the next call takes the slow path */
+    }
+}
+
+static void add_session(struct tide_session *s)
+{
+    static int did_register;
+    tideT_lock(&all_lock);
+    if (!did_register)
+        pthread_atfork(NULL, NULL, forked_in_child);
+    did_register = 1;
+    s->next = all_sessions;
+    all_sessions = s;
+    tideT_unlock(&all_lock);
+}
+
+static void remove_session(struct tide_session *s)
+{
+    tideT_lock(&all_lock);
+    struct tide_session **at = &all_sessions;
+    while (*at != NULL && *at != s)
+        at = &(*at)->next;
+    if (*at == s)
+        *at = s->next;
+    tideT_unlock(&all_lock);
+}
+
+void tideT_after_fork(struct tide_session *s)
+{
+    char path[TIDE_OPT_PATH_MAX + 64];
+    tideT_lock(&s->lock);
+    const bool is_first = s->is_forked;
+    s->is_forked = false;
+    if (is_first) {
+        const uint32_t parent = tideP_writer_header(s->writer)->pid;
+        tide_session_reset(s);
+        fill_header(s);
+        tideP_writer_header(s->writer)->parent_pid = parent;
+        if (expand_out(s, path, sizeof path) &&
+            tideP_writer_move_to(s->writer, path) != TIDE_OK)
+            say(path, strerror(errno));
+    }
+    tideT_unlock(&s->lock);
+}
+
+/* ---- sessions ---- */
+
+static enum tide_err parse_options(struct tide_session *s, const char *options)
+{
+    char why[256];
+    tideC_options_default(&s->options);
+    if (options == NULL)
+        return TIDE_OK;
+    const enum tide_err err =
+        tideC_options_parse(options, &s->options, why, sizeof why);
+    if (err != TIDE_OK)
+        say("options", why);
+    return err;
+}
+
+static void calibrate(struct tide_session *s, tide_lookup_fn lookup, void *ctx)
+{
+    const char *missing = "";
+    if (tideT_luaapi_find(lookup, ctx, &s->cal.api, &missing) == TIDE_OK) {
+        tideT_calibrate(&s->cal);
+        return;
+    }
+    memset(&s->cal.api, 0, sizeof s->cal.api);
+    s->cal.tier = TIDE_TIER_PUBLIC;
+    snprintf(s->cal.reason, sizeof s->cal.reason,
+             "%s was not found in the process", missing);
+}
+
+enum tide_err tide_session_open(const char *options_or_null,
+                                tide_lookup_fn lookup_or_null, void *ctx,
+                                struct tide_session **out)
+{
+    struct tide_session *s = tideC_pages_alloc(sizeof *s);
+    TIDE_FAIL_IF(s == NULL, TIDE_ERR_NOMEM);
+    enum tide_err err = parse_options(s, options_or_null);
+    if (err == TIDE_OK) {
+        calibrate(s, lookup_or_null, ctx);
+        err = open_writer(s);
+    }
+    if (err != TIDE_OK) {
+        tideC_pages_free(s, sizeof *s);
+        return err;
+    }
+    s->is_off = s->options.start == TIDE_START_MANUAL;
+    fill_header(s);
+    add_session(s);
+    *out = s;
+    return TIDE_OK;
+}
+
+void tideT_session_note_end(struct tide_session *s)
+{
+    struct rusage usage;
+    struct tide_p_header *header = tideP_writer_header(s->writer);
+    header->end_mono_ns = tideT_clock_ns(CLOCK_MONOTONIC);
+    if (getrusage(RUSAGE_SELF, &usage) == 0)
+        header->rss_peak_bytes = (uint64_t)usage.ru_maxrss * 1024u;
+}
+
+/* Brings the heads of all heaps up to date. */
+static void flush_heads(struct tide_session *s)
+{
+    tideT_session_note_end(s);
+    for (struct tide_heap *h = s->heaps; h != NULL; h = h->next)
+        tideT_heap_flush(h);
+}
+
+static void say_if_not_whole(struct tide_session *s, enum tide_err err)
+{
+    if (err == TIDE_OK || s->said_full)
+        return;
+    s->said_full = true;
+    char why[256];
+    snprintf(why, sizeof why, "%s; the profile is not whole", strerror(errno));
+    say(tideP_writer_path(s->writer), why);
+}
+
+void tide_session_close(struct tide_session *session_or_null)
+{
+    struct tide_session *s = session_or_null;
+    if (s == NULL || s->is_finished)
+        return;
+    flush_heads(s);
+    bool any_open = false;
+    for (struct tide_heap *h = s->heaps; h != NULL; h = h->next)
+        any_open = any_open || !h->is_idle;
+    s->is_finished = true;
+    if (any_open) {
+        /* blocks are still to be freed through us: keep all mapped */
+        tide_session_stop(s);
+        say_if_not_whole(s, tideP_writer_finish(s->writer));
+        return;
+    }
+    say_if_not_whole(s, tideP_writer_finish(s->writer));
+    tideP_writer_close(s->writer);
+    remove_session(s);
+    while (s->heaps != NULL) {
+        struct tide_heap *h = s->heaps;
+        s->heaps = h->next;
+        tideT_heap_free(h);
+    }
+    tideC_pages_free(s, sizeof *s);
+}
+
+static void switch_recording(struct tide_session *s, bool is_off)
+{
+    tideT_lock(&s->lock);
+    s->is_off = is_off;
+    for (struct tide_heap *h = s->heaps; h != NULL; h = h->next) {
+        h->is_off = is_off;
+        h->wants_clear = true;
+        h->cur_L = NULL;
+    }
+    tideT_unlock(&s->lock);
+}
+
+void tide_session_start(struct tide_session *session)
+{
+    switch_recording(session, false);
+}
+
+void tide_session_stop(struct tide_session *session)
+{
+    switch_recording(session, true);
+}
+
+enum tide_err tide_session_reset(struct tide_session *session)
+{
+    for (struct tide_heap *h = session->heaps; h != NULL; h = h->next)
+        tideT_heap_reset(h);
+    return TIDE_OK;
+}
+
+enum tide_err tide_session_save(struct tide_session *session, const char *path)
+{
+    char full[TIDE_OPT_PATH_MAX + 64];
+    char program[256];
+    read_program(program, sizeof program);
+    const char *slash = strrchr(program, '/');
+    flush_heads(session);
+    TIDE_TRY(tideC_options_expand(path, (int)getpid(),
+                                  slash == NULL ? program : slash + 1, full,
+                                  sizeof full));
+    return tideP_writer_save(session->writer, full);
+}
+
+const char *tide_session_path(const struct tide_session *session)
+{
+    return tideP_writer_path(session->writer);
+}
+
+void tide_session_set_route(struct tide_session *session, const char *route)
+{
+    struct tide_p_header *header = tideP_writer_header(session->writer);
+    snprintf(header->route, sizeof header->route, "%s", route);
+}
+
+enum tide_tier tide_session_tier(const struct tide_session *session,
+                                 const char **reason_or_null)
+{
+    if (reason_or_null != NULL)
+        *reason_or_null = session->cal.reason;
+    return session->cal.tier;
+}

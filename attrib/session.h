@@ -1,0 +1,28 @@
+/*
+** session.h: what session.c and heap.c share.
+*/
+#ifndef TIDE_SESSION_H
+#define TIDE_SESSION_H
+
+#include "attrib.h"
+
+/* A lock that may be taken inside the allocator; held for moments only. */
+void tideT_lock(int *lock);
+void tideT_unlock(int *lock);
+
+/* CLOCK_MONOTONIC or CLOCK_REALTIME, ns. */
+uint64_t tideT_clock_ns(int which);
+
+/* Brings a heap's head, open calls and last cycle up to date. */
+void tideT_heap_flush(struct tide_heap *h);
+
+/* Counters of things past to zero; what lives is inherited. */
+void tideT_heap_reset(struct tide_heap *h);
+
+/* Frees a heap that is idle. */
+void tideT_heap_free(struct tide_heap *h);
+
+/* Notes time and RSS in the header. */
+void tideT_session_note_end(struct tide_session *s);
+
+#endif

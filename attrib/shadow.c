@@ -1,0 +1,270 @@
+/*
+** shadow.c: each thread's shadow stack.
+**
+** A walk per allocation would cost as much as the stack is deep.  Instead, a
+** bit of CallInfo.callstatus marks a frame as seen: from the first marked frame
+** down to the root nothing can have changed, for a caller stands at its call.
+** Every call writes callstatus afresh, so each frame is walked over once per
+** activation: amortised O(1).
+**
+** A tail call keeps the CallInfo and its mark: where the walk stops, another
+** function with CIST_TAIL set is a new activation.  A tail call to the same
+** function continues the activation; it cannot be told apart.
+**
+** Marks mean nothing without the shadow: a thread whose shadow is empty is
+** walked to its root.
+*/
+#include <string.h>
+
+#include "attrib.h"
+
+#define FIRST_FRAMES 4u
+
+/*
+** The slot of a frame's function.  While a stack is being reallocated, 5.4.5
+** and later keep offsets from its old place here.
+*/
+static const char *func_slot(const struct tide_heap *h, const lua_State *L,
+                             const char *ci)
+{
+    const char *func = tideT_ci_func(ci);
+    if (TIDE_LIKELY(L != h->moving_L))
+        return func;
+    const char *stack = TIDE_AT(char *, L, h->cal->layout.stack);
+    const bool is_pointer = (size_t)(func - stack) < h->moving_bytes;
+    return is_pointer ? func : stack + (uintptr_t)func;
+}
+
+static const void *fn_of_slot(const char *slot, bool *is_lua)
+{
+    const char *value = tideT_value_ptr(slot);
+    *is_lua = false;
+    switch (tideT_value_tag(slot)) {
+    case TIDE_TAG_LCLOSURE:
+        *is_lua = true;
+        return tideT_lclosure_proto(value);
+    case TIDE_TAG_CCLOSURE:
+        return tideT_cclosure_f(value);
+    case TIDE_TAG_LIGHT_C:
+        return value;
+    default:
+        return NULL;
+    }
+}
+
+static const void *frame_fn(const struct tide_heap *h, const lua_State *L,
+                            const char *ci, bool *is_lua)
+{
+    const void *fn = fn_of_slot(func_slot(h, L, ci), is_lua);
+    if ((tideT_ci_status(ci) & TIDE_CIST_C) != 0 && *is_lua)
+        return NULL; /* not what it seems: an unknown frame */
+    return fn;
+}
+
+/* An activation is over: how much did it allocate? */
+static void finish_frame(struct tide_heap *h, const struct tide_thread *t,
+                         const struct tide_frame *f)
+{
+    const uint64_t bytes = tideT_clock(h, t) - f->start;
+    struct tide_p_node *node = &h->nodes[f->node];
+    if (bytes > node->max_call_bytes)
+        node->max_call_bytes = bytes;
+    if (f->is_finalizer)
+        h->excluded_bytes += bytes; /* not the interrupted call's doing */
+}
+
+static void pop_frame(struct tide_heap *h, struct tide_thread *t)
+{
+    finish_frame(h, t, &t->frames[--t->n_frames]);
+}
+
+void tideT_shadow_clear(struct tide_heap *h, struct tide_thread *t)
+{
+    while (t->n_frames > 0)
+        pop_frame(h, t);
+}
+
+static bool reserve_frames(struct tide_heap *h, struct tide_thread *t,
+                           size_t want)
+{
+    if (want <= t->max_frames)
+        return true;
+    size_t max = t->max_frames == 0 ? FIRST_FRAMES : t->max_frames;
+    while (max < want)
+        max *= 2;
+    struct tide_frame *f = tideC_mem_grow(
+        &h->mem, t->frames, t->max_frames * sizeof *f, max * sizeof *f);
+    if (f == NULL)
+        return false;
+    t->frames = f;
+    t->max_frames = (uint32_t)max;
+    return true;
+}
+
+/*
+** Frames from L->ci that are not on the shadow stack.  *stop gets the first
+** frame that is, NULL when the walk ended at the root.
+*/
+static size_t count_new(struct tide_thread *t, char *ci, char **stop)
+{
+    const bool trust_marks = t->n_frames > 0;
+    size_t n = 0;
+    while (tideT_ci_previous(ci) != NULL) {
+        if (trust_marks && (tideT_ci_status(ci) & TIDE_CIST_MARK) != 0) {
+            *stop = ci;
+            return n;
+        }
+        n++;
+        ci = tideT_ci_previous(ci);
+    }
+    *stop = NULL;
+    return n;
+}
+
+/* Pops down to a frame; false when it is not there. */
+static bool pop_to(struct tide_heap *h, struct tide_thread *t, const char *ci)
+{
+    while (t->n_frames > 0 && t->frames[t->n_frames - 1].ci != ci)
+        pop_frame(h, t);
+    return t->n_frames > 0;
+}
+
+static uint32_t finalizer_node(struct tide_heap *h)
+{
+    if (h->finalizer == 0)
+        h->finalizer = tideT_child(
+            h, 0, tideT_func_special(h, TIDE_P_FINALIZER, "[finalizer]"), 0);
+    return h->finalizer;
+}
+
+/*
+** Fills frame number i, whose ci is set and whose callers are on the stack.
+** Its node is left open: tideT_shadow_place knows the pc.
+*/
+static void push_frame(struct tide_heap *h, struct tide_thread *t, size_t i)
+{
+    struct tide_frame *f = &t->frames[i];
+    const uint16_t before = tideT_ci_status(tideT_ci_previous(f->ci));
+    bool is_lua;
+    f->fn = frame_fn(h, t->L, f->ci, &is_lua);
+    f->is_lua = is_lua;
+    f->is_finalizer = (before & h->cal->layout.cist_fin) != 0;
+    f->start = tideT_clock(h, t);
+    if (f->is_finalizer)
+        f->parent = finalizer_node(h);
+    else
+        f->parent = i == 0 ? t->base : t->frames[i - 1].node;
+    f->node = f->parent;
+    f->pc = NULL;
+    f->is_new = true;
+    tideT_ci_status(f->ci) |= TIDE_CIST_MARK;
+    t->n_frames = (uint32_t)i + 1;
+}
+
+struct tide_site *tideT_shadow_place(struct tide_heap *h, struct tide_thread *t,
+                                     const uint32_t *pc)
+{
+    struct tide_frame *f = &t->frames[t->n_frames - 1];
+    char *ci = f->is_new && t->L != h->moving_L ? f->ci : NULL;
+    struct tide_site *site = tideT_site(h, f->parent, f->fn, pc, t->L, ci);
+    f->pc = pc;
+    f->node = site->node;
+    if (f->is_new)
+        h->nodes[f->node].calls++;
+    f->is_new = false;
+    return site;
+}
+
+/* The top frame at the pc that Lua has saved. */
+static void place_saved(struct tide_heap *h, struct tide_thread *t)
+{
+    struct tide_frame *f = &t->frames[t->n_frames - 1];
+    const uint32_t *pc = f->is_lua ? tideT_ci_savedpc(f->ci) : NULL;
+    if (f->is_new || f->pc != pc)
+        tideT_shadow_place(h, t, pc);
+}
+
+/* Is the frame where the walk stopped still the same activation? */
+static bool is_tail_called(const struct tide_heap *h,
+                           const struct tide_thread *t)
+{
+    const struct tide_frame *f = &t->frames[t->n_frames - 1];
+    bool is_lua;
+    return (tideT_ci_status(f->ci) & h->cal->layout.cist_tail) != 0 &&
+           frame_fn(h, t->L, f->ci, &is_lua) != f->fn;
+}
+
+/*
+** Pops what has returned.  Returns the number of frames above the shadow
+** stack that are to be pushed.
+*/
+static size_t trim(struct tide_heap *h, struct tide_thread *t, char *top)
+{
+    char *stop;
+    size_t n = count_new(t, top, &stop);
+    if (stop == NULL)
+        tideT_shadow_clear(h, t);
+    else if (!pop_to(h, t, stop)) /* a mark without its shadow */
+        n = count_new(t, top, &stop);
+    else if (is_tail_called(h, t)) {
+        pop_frame(h, t);
+        n++;
+    }
+    return n;
+}
+
+bool tideT_shadow_sync(struct tide_heap *h, struct tide_thread *t)
+{
+    char *top = tideT_L_ci(t->L);
+    if (top == NULL || tideT_ci_previous(top) == NULL) {
+        tideT_shadow_clear(h, t);
+        return true;
+    }
+    const size_t n = trim(h, t, top);
+    const size_t base = t->n_frames;
+    if (!reserve_frames(h, t, base + n))
+        return false;
+    char *ci = top;
+    for (size_t i = n; i > 0; i--, ci = tideT_ci_previous(ci))
+        t->frames[base + i - 1].ci = ci;
+    for (size_t i = 0; i < n; i++) {
+        if (t->n_frames > 0) /* the caller stands at its call */
+            place_saved(h, t);
+        push_frame(h, t, base + i);
+    }
+    return true;
+}
+
+bool tideT_shadow_settle(struct tide_heap *h, struct tide_thread *t)
+{
+    if (!tideT_shadow_sync(h, t))
+        return false;
+    if (t->n_frames > 0)
+        place_saved(h, t);
+    return true;
+}
+
+void tideT_shadow_rebase(struct tide_heap *h, struct tide_thread *t,
+                         uint32_t base)
+{
+    char *top = tideT_L_ci(t->L);
+    if (top != NULL && tideT_ci_previous(top) != NULL)
+        trim(h, t, top);
+    else
+        tideT_shadow_clear(h, t);
+    uint32_t parent = base;
+    t->base = base;
+    for (uint32_t i = 0; i < t->n_frames; i++) {
+        struct tide_frame *f = &t->frames[i];
+        f->parent = f->is_finalizer ? finalizer_node(h) : parent;
+        if (f->is_new)
+            break; /* the top frame, not placed yet */
+        f->node = tideT_site(h, f->parent, f->fn, f->pc, t->L, NULL)->node;
+        parent = f->node;
+    }
+}
+
+uint32_t tideT_shadow_node(const struct tide_thread *t)
+{
+    return t->n_frames == 0 ? t->base : t->frames[t->n_frames - 1].node;
+}

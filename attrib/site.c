@@ -1,0 +1,109 @@
+/*
+** site.c: the cache of places.
+**
+** Direct-mapped by (parent node, function, pc).  A hit gives the node, its
+** cells, and what a table constructor there will ask for, without decoding a
+** line or asking the tree.  Entries may be overwritten at any time: only
+** h->site points into the table, and it always points to the last one used.
+*/
+#include <string.h>
+
+#include "attrib.h"
+
+TIDE_INLINE uint32_t site_place(uint32_t parent, const void *fn,
+                                const uint32_t *pc)
+{
+    const uint64_t at =
+        pc != NULL ? (uint64_t)(uintptr_t)pc : (uint64_t)(uintptr_t)fn;
+    const uint64_t x = (at >> 2) ^ ((uint64_t)parent << 20);
+    return (uint32_t)((x * UINT64_C(0x9e3779b97f4a7c15)) >> 52);
+}
+_Static_assert(TIDE_SITES == 1u << (64 - 52), "site_place");
+
+/* What a table constructor just before pc allocates. */
+static void note_constructor(struct tide_site *site)
+{
+    const uint32_t *i = site->pc - 1;
+    site->array_bytes = site->hash_bytes = site->parts = 0;
+    if (tideT_op(*i) != TIDE_OP_NEWTABLE)
+        return;
+    const uint32_t n = tideT_op_count(i);
+    const uint32_t b = tideT_op_b(*i);
+    site->array_bytes = n * TIDE_SLOT_BYTES;
+    site->hash_bytes = b == 0 ? 0 : TIDE_NODE_BYTES << (b - 1);
+    site->parts = (n != 0 ? 1u : 0u) | (b != 0 ? 2u : 0u);
+}
+
+/* Remembers where a prototype has sites. */
+static void note_place(struct tide_proto *proto, uint32_t place)
+{
+    const uint16_t max = sizeof proto->places / sizeof proto->places[0];
+    if (proto->n_places < max)
+        proto->places[proto->n_places] = (uint16_t)place;
+    if (proto->n_places <= max)
+        proto->n_places++;
+}
+
+void tideT_sites_forget(struct tide_heap *h, const void *fn,
+                        const struct tide_proto *proto)
+{
+    const uint16_t max = sizeof proto->places / sizeof proto->places[0];
+    const bool know_all = proto->n_places <= max;
+    const uint32_t n = know_all ? proto->n_places : TIDE_SITES;
+    for (uint32_t i = 0; i < n; i++) {
+        struct tide_site *site = &h->sites[know_all ? proto->places[i] : i];
+        if (site->fn == fn)
+            *site = (struct tide_site){0};
+    }
+    h->cur_L = NULL; /* h->site may have been one of them */
+}
+
+static void fill_lua(struct tide_heap *h, struct tide_site *site)
+{
+    uint32_t line = 0;
+    struct tide_proto *proto = tideT_proto(h, site->fn);
+    site->func = 0;
+    if (proto != NULL) {
+        note_place(proto, (uint32_t)(site - h->sites));
+        const uint32_t *code = tideT_proto_code(site->fn);
+        long i = site->pc - code - 1;
+        if (i < 0)
+            i = 0;
+        if (i < proto->n)
+            line = proto->lines[i];
+        site->func = proto->func;
+        if (site->pc > code)
+            note_constructor(site);
+    }
+    site->node = tideT_child(h, site->parent, site->func, line);
+}
+
+struct tide_site *tideT_site(struct tide_heap *h, uint32_t parent,
+                             const void *fn, const uint32_t *pc,
+                             const lua_State *L, char *ci)
+{
+    struct tide_site *site = &h->sites[site_place(parent, fn, pc)];
+    if (TIDE_LIKELY(site->pc == pc && site->fn == fn && site->parent == parent))
+        return site;
+    memset(site, 0, sizeof *site);
+    site->parent = parent;
+    site->fn = fn;
+    site->pc = pc;
+    if (pc != NULL) {
+        fill_lua(h, site);
+    } else {
+        site->func = tideT_func_c(h, fn);
+        site->node = tideT_child(h, parent, site->func, 0);
+    }
+    if (h->funcs[site->func].name == 0 && ci != NULL)
+        tideT_name_from_call(h, site->func, L, ci);
+    return site;
+}
+
+struct tide_p_cell *tideT_site_cell(struct tide_heap *h, struct tide_site *site,
+                                    enum tide_kind kind)
+{
+    const uint32_t i = tideT_cell(h, site->node, kind);
+    site->cell[kind & 3] = i;
+    return &h->cells[i];
+}

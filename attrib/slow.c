@@ -1,0 +1,275 @@
+/*
+** slow.c: every call of the allocator that is not the common one.
+**
+** The order is always: find the place, get the block, and only then change
+** what is counted; a failed allocation returns NULL and changes nothing.
+*/
+#include "attrib.h"
+
+static const struct tide_ra *find_ra(const struct tide_heap *h,
+                                     const uintptr_t *words)
+{
+    const uintptr_t address = words[TIDE_WORD_RA];
+    const struct tide_ra *ra =
+        &h->ras[tideT_ra_place(h->ra_multiplier, address)];
+    return ra->address == address && address != 0 ? ra : NULL;
+}
+
+static void *fail(struct tide_heap *h)
+{
+    h->pending.block = NULL;
+    h->pending.bytes = 0;
+    h->head->failed_blocks++;
+    return NULL;
+}
+
+/* The block's kind is settled at the next call: remember it. */
+static void set_pending(struct tide_heap *h, char *block, uint32_t cell)
+{
+    if (h->pending.bytes == 0)
+        return;
+    h->pending.block = block;
+    h->pending.cell = cell;
+    h->pending.node = h->site->node;
+    h->cur_L = NULL;
+}
+
+/* The very first block holds the main thread and global_State. */
+static void note_first(struct tide_heap *h, char *block)
+{
+    h->main_L = (const lua_State *)(void *)(block + h->cal->layout.extra_bytes);
+    h->main_block = block;
+    h->is_newborn = true;
+}
+
+/* What only a watched kind or a state in the making needs to know. */
+static void note_block(struct tide_heap *h, char *block, size_t osize,
+                       size_t bytes, enum tide_kind kind)
+{
+    if (osize == 0) {
+        h->last_vector = block;
+        h->last_vector_bytes = bytes;
+    }
+    if (h->main_L == NULL && osize == TIDE_LUA_TTHREAD && h->cal->has_layout)
+        note_first(h, block);
+    if (!h->is_compiling)
+        return;
+    if (kind == TIDE_KIND_PROTO)
+        h->open_protos[h->n_protos++ % TIDE_PROTOS_OPEN] = block;
+    else if (kind == TIDE_KIND_TABLE)
+        h->last_table = block;
+}
+
+void *tideT_alloc_slow(struct tide_heap *h, size_t osize, size_t nsize,
+                       const uintptr_t *words)
+{
+    if (h->pending.block != NULL)
+        tideT_pending_settle(h);
+    const struct tide_ra *ra = find_ra(h, words);
+    const enum tide_kind kind =
+        h->cal->has_layout ? tideT_locate(h, ra, words, NULL, osize, nsize)
+                           : tideT_public_locate(h, ra, words, osize);
+    char *block;
+    if (nsize <= h->store.small_max)
+        block = tideA_arena_alloc(&h->store.arena, tideA_class(nsize));
+    else
+        block = tideA_store_alloc(&h->store, osize, nsize);
+    if (block == NULL && nsize <= h->store.small_max)
+        block = tideA_store_alloc(&h->store, osize, nsize);
+    if (block == NULL)
+        return fail(h);
+    struct tide_p_cell *cell = &h->cells[h->site->cell[kind & 3]];
+    if (cell->kind != kind)
+        cell = tideT_site_cell(h, h->site, kind);
+    const uint32_t index = (uint32_t)(cell - h->cells);
+    tideT_heap_grows(h, cell, nsize);
+    cell->alloc_bytes += nsize;
+    cell->alloc_blocks++;
+    const uint64_t tag = tideA_tag(index, h->cycle);
+    if (nsize <= h->store.small_max)
+        *tideA_tag_place(block, nsize) = tag;
+    else
+        tideA_store_set_tag(&h->store, block, nsize, tag);
+    note_block(h, block, osize, nsize, kind);
+    set_pending(h, block, index);
+    return block;
+}
+
+/* Freed bytes of a cell; young: it did not survive a collection. */
+static void count_freed(struct tide_heap *h, struct tide_p_cell *cell,
+                        size_t bytes, uint32_t blocks, uint32_t birth)
+{
+    tideT_peak_keep(h, cell);
+    h->live_bytes -= bytes;
+    h->freed_blocks += blocks;
+    if (h->is_closing && birth != h->cycle) {
+        cell->closed_bytes += bytes;
+        cell->closed_blocks += blocks;
+        return;
+    }
+    cell->freed_bytes += bytes;
+    cell->freed_blocks += blocks;
+    if (blocks != 0 && h->cycle - birth <= 1) {
+        cell->young_bytes += bytes;
+        cell->young_blocks++;
+    }
+}
+
+void *tideT_free_slow(struct tide_heap *h, void *ptr, size_t osize)
+{
+    if (ptr == NULL)
+        return NULL;
+    if (h->pending.block != NULL)
+        tideT_pending_settle(h);
+    if (h->g != NULL && tideT_gc_word(h) != h->gc_word)
+        tideT_note_gc(h);
+    uint64_t tag;
+    if (!tideA_store_tag(&h->store, ptr, osize, &tag)) {
+        h->head->before_freed_bytes += osize;
+        tideT_freed_foreign(h, ptr, osize);
+        tideA_store_free(&h->store, ptr, osize);
+        return NULL;
+    }
+    struct tide_p_cell *cell = &h->cells[tideA_tag_cell(tag)];
+    const enum tide_kind kind = (enum tide_kind)cell->kind;
+    if ((cell->flags & TIDE_CELL_WATCHED) == 0 ||
+        !tideT_freed_watched(h, ptr, osize, kind))
+        count_freed(h, cell, osize, 1, tideA_tag_birth(tag));
+    tideA_store_free(&h->store, ptr, osize);
+    if (ptr == h->main_block)
+        tideT_state_gone(h);
+    return NULL;
+}
+
+/* The thread whose stack is being resized, so that its frames are read right. */
+static void set_moving(struct tide_heap *h, const struct tide_ra *ra,
+                       const uintptr_t *words, const void *ptr, size_t bytes)
+{
+    const uint16_t stack = h->cal->layout.stack;
+    const lua_State *L =
+        ra == NULL ? NULL : (const lua_State *)words[ra->l_word];
+    h->moving_bytes = bytes;
+    if (L != NULL && TIDE_AT(void *, L, stack) == ptr) {
+        h->moving_L = L;
+        return;
+    }
+    for (const struct tide_thread *t = h->cur; t != NULL; t = t->resumer)
+        if (TIDE_AT(void *, t->L, stack) == ptr)
+            h->moving_L = t->L;
+}
+
+/*
+** Finds the place for growth.  A stack is moving: Lua 5.4.5 and later have
+** turned the thread's pointers into offsets.
+*/
+static void locate_growth(struct tide_heap *h, void *ptr, size_t osize,
+                          size_t nsize, const uintptr_t *words, bool is_stack)
+{
+    const struct tide_ra *ra = find_ra(h, words);
+    if (!h->cal->has_layout) {
+        if (!is_stack) /* its frames cannot be read: where we were last */
+            tideT_public_locate(h, ra, words, osize);
+        return;
+    }
+    if (is_stack && h->g != NULL)
+        set_moving(h, ra, words, ptr, osize);
+    tideT_locate(h, ra, words, ptr, osize, nsize);
+    h->moving_L = NULL;
+}
+
+/* A block that existed before the attach grows: it is ours from now on. */
+static void *grow_foreign(struct tide_heap *h, void *ptr, size_t osize,
+                          size_t nsize, const uintptr_t *words)
+{
+    const struct tide_ra *ra = find_ra(h, words);
+    const lua_State *L =
+        ra == NULL ? NULL : (const lua_State *)words[ra->l_word];
+    const bool is_stack = h->cal->has_layout && L != NULL &&
+                          TIDE_AT(void *, L, h->cal->layout.stack) == ptr;
+    const bool is_strings = h->cal->has_layout && ptr == tideT_g_strings(h->g);
+    locate_growth(h, ptr, osize, nsize, words, is_stack);
+    char *block = tideA_store_realloc(&h->store, ptr, osize, nsize);
+    if (block == NULL)
+        return fail(h);
+    h->head->before_freed_bytes += osize;
+    const uint32_t cell = tideT_cell(h, h->site->node,
+                                     is_stack     ? TIDE_KIND_STACK
+                                     : is_strings ? TIDE_KIND_OTHER
+                                                  : TIDE_KIND_STORAGE);
+    tideT_heap_grows(h, &h->cells[cell], nsize);
+    h->cells[cell].alloc_bytes += nsize;
+    h->cells[cell].alloc_blocks++;
+    tideA_store_set_tag(&h->store, block, nsize, tideA_tag(cell, h->cycle));
+    return block;
+}
+
+static void *shrink(struct tide_heap *h, void *ptr, size_t osize, size_t nsize,
+                    bool is_ours, uint64_t tag)
+{
+    char *block = tideA_store_realloc(&h->store, ptr, osize, nsize);
+    if (block == NULL)
+        return fail(h);
+    if (!is_ours) {
+        h->head->before_freed_bytes += osize - nsize;
+        return block;
+    }
+    count_freed(h, &h->cells[tideA_tag_cell(tag)], osize - nsize, 0,
+                tideA_tag_birth(tag));
+    tideA_store_set_tag(&h->store, block, nsize, tag);
+    return block;
+}
+
+/* Stacks are the blocks of their kind, and first stacks of kind thread. */
+static bool is_stack_block(const struct tide_heap *h, enum tide_kind kind,
+                           size_t bytes)
+{
+    return kind == TIDE_KIND_STACK ||
+           (kind == TIDE_KIND_THREAD && bytes != h->cal->layout.thread_bytes);
+}
+
+/* What a block is from now on, seen as it grows. */
+static enum tide_kind grown_kind(const struct tide_heap *h, const void *ptr,
+                                 enum tide_kind kind, bool is_stack)
+{
+    if (is_stack)
+        return TIDE_KIND_STACK;
+    if (h->g != NULL && ptr == tideT_g_strings(h->g))
+        return TIDE_KIND_OTHER;
+    return kind;
+}
+
+/* `ptr` grows and passes to the line that made it grow. */
+static void *grow(struct tide_heap *h, void *ptr, size_t osize, size_t nsize,
+                  const uintptr_t *words, uint64_t tag)
+{
+    const uint32_t old = tideA_tag_cell(tag);
+    const enum tide_kind old_kind = (enum tide_kind)h->cells[old].kind;
+    const bool is_stack = is_stack_block(h, old_kind, osize);
+    const enum tide_kind kind = grown_kind(h, ptr, old_kind, is_stack);
+    locate_growth(h, ptr, osize, nsize, words, is_stack);
+    char *block = tideA_store_realloc(&h->store, ptr, osize, nsize);
+    if (block == NULL)
+        return fail(h);
+    const uint32_t new = tideT_cell(h, h->site->node, kind);
+    tideT_heap_grows(h, &h->cells[new], nsize - osize);
+    h->cells[new].alloc_bytes += nsize - osize;
+    tideT_move(h, old, new, osize);
+    tideA_store_set_tag(&h->store, block, nsize,
+                        tideA_tag(new, tideA_tag_birth(tag)));
+    return block;
+}
+
+void *tideT_realloc(struct tide_heap *h, void *ptr, size_t osize, size_t nsize,
+                    const uintptr_t *words)
+{
+    if (h->pending.block != NULL)
+        tideT_pending_settle(h);
+    h->parts_left = 0;
+    uint64_t tag = 0;
+    const bool is_ours = tideA_store_tag(&h->store, ptr, osize, &tag);
+    if (nsize <= osize)
+        return shrink(h, ptr, osize, nsize, is_ours, tag);
+    if (!is_ours)
+        return grow_foreign(h, ptr, osize, nsize, words);
+    return grow(h, ptr, osize, nsize, words, tag);
+}
