@@ -198,8 +198,10 @@ struct tide_p_node {
 
 /*
 ** Counters of one (node, kind).  Invariants, at any moment:
-**   live_bytes  = alloc_bytes  + moved_bytes  - freed_bytes   >= 0
-**   live_blocks = alloc_blocks + moved_blocks - freed_blocks  >= 0
+**   live_bytes  = inherited_bytes  + alloc_bytes  + moved_bytes
+**                 - freed_bytes                              >= 0
+**   live_blocks = inherited_blocks + alloc_blocks + moved_blocks
+**                 - freed_blocks                             >= 0
 **   sum over all cells of moved_bytes = moved_blocks = 0
 **   closed <= live, young <= freed
 ** What lua_close frees is in closed_*, not in freed_*: live figures are those
@@ -224,8 +226,8 @@ struct tide_p_cell {
     uint64_t peak_blocks;
     uint64_t closed_bytes; /* of live: freed by lua_close */
     uint64_t closed_blocks;
-    uint64_t floor_bytes; /* least live bytes after a cycle; 0: none seen */
-    uint64_t growth;      /* reserved for the leak finder; 0 */
+    uint64_t inherited_bytes;  /* alive when counting began: at a fork or */
+    uint64_t inherited_blocks; /* ... after a reset */
 };
 
 enum tide_p_cause {
@@ -253,13 +255,50 @@ struct tide_p_cycle {
 
 #if defined(__STDC_VERSION__) && __STDC_VERSION__ >= 201112L
 # include <assert.h>
+# include <stddef.h>
+/* A compiler must not move what stands in files. */
+# define TIDE_P_AT(record, field, offset)                                      \
+  static_assert(offsetof(struct tide_p_##record, field) == (offset),           \
+                #record "." #field)
 static_assert(sizeof(struct tide_p_header) <= TIDE_P_HEADER_BYTES, "header");
+TIDE_P_AT(header, n_extents, 24);
+TIDE_P_AT(header, n_heaps, 28);
+TIDE_P_AT(header, state, 32);
+TIDE_P_AT(header, flags, 36);
+TIDE_P_AT(header, command_bytes, 52);
+TIDE_P_AT(header, file_bytes, 56);
+TIDE_P_AT(header, rss_peak_bytes, 88);
+TIDE_P_AT(header, lua, 96);
+TIDE_P_AT(header, program, 480);
+TIDE_P_AT(header, command, 736);
 static_assert(sizeof(struct tide_p_extent) == 16, "extent");
+TIDE_P_AT(extent, ordinal, 4);
+TIDE_P_AT(extent, n_pages, 12);
 static_assert(sizeof(struct tide_p_heap) == 248, "heap");
+TIDE_P_AT(heap, string_bytes, 24);
+TIDE_P_AT(heap, peak_epoch, 32);
+TIDE_P_AT(heap, peak_bytes, 40);
+TIDE_P_AT(heap, close_mono_ns, 96);
 static_assert(sizeof(struct tide_p_func) == 32, "func");
+TIDE_P_AT(func, what, 16);
+TIDE_P_AT(func, address, 24);
 static_assert(sizeof(struct tide_p_node) == 32, "node");
+TIDE_P_AT(node, first_cell, 12);
+TIDE_P_AT(node, max_call_bytes, 24);
 static_assert(sizeof(struct tide_p_cell) == 128, "cell");
+TIDE_P_AT(cell, kind, 12);
+TIDE_P_AT(cell, alloc_bytes, 16);
+TIDE_P_AT(cell, moved_bytes, 64);
+TIDE_P_AT(cell, closed_bytes, 96);
 static_assert(sizeof(struct tide_p_cycle) == 64, "cycle");
+TIDE_P_AT(cycle, n, 40);
+TIDE_P_AT(cycle, mode, 48);
+TIDE_P_AT(cycle, end_mono_ns, 56);
+static_assert((int)TIDE_KIND_COUNT_ <= 32, "kinds are bits of a word");
+static_assert(TIDE_P_DATA_OFFSET(TIDE_P_EXTENTS_MAX) % TIDE_P_PAGE == 0,
+              "a directory is whole pages");
+static_assert(TIDE_P_EXTENTS_MAX >= TIDE_P_HEAPS_MAX * TIDE_P_SECTION_COUNT_,
+              "every section has an extent");
 #endif
 
 #endif

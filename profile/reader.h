@@ -83,13 +83,14 @@ const char *tideP_view_string(const struct tide_p_view *view, uint32_t offset,
 /* Live figures of a cell, before lua_close. */
 static inline uint64_t tideP_cell_live_bytes(const struct tide_p_cell *cell)
 {
-    return cell->alloc_bytes + (uint64_t)cell->moved_bytes - cell->freed_bytes;
+    return cell->inherited_bytes + cell->alloc_bytes +
+           (uint64_t)cell->moved_bytes - cell->freed_bytes;
 }
 
 static inline uint64_t tideP_cell_live_blocks(const struct tide_p_cell *cell)
 {
-    return cell->alloc_blocks + (uint64_t)cell->moved_blocks -
-           cell->freed_blocks;
+    return cell->inherited_blocks + cell->alloc_blocks +
+           (uint64_t)cell->moved_blocks - cell->freed_blocks;
 }
 
 /* What the cell held when its heap stood highest. */

@@ -116,6 +116,12 @@ enum tide_err tideP_writer_move_to(struct tide_writer *writer,
                                    const char *path);
 
 /*
+** Finishes the file (state TIDE_P_CLOSED) but leaves everything mapped, for a
+** process that may still free blocks on its way out.  Errors: as close.
+*/
+enum tide_err tideP_writer_finish(struct tide_writer *writer);
+
+/*
 ** Finishes the file (state TIDE_P_CLOSED), unmaps everything, frees the
 ** writer.  Sections are unusable afterwards.  NULL is allowed.
 ** Errors: IO when the file is not whole; errno says why.

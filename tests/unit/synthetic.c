@@ -243,7 +243,6 @@ static void fill_cell(struct syn_heap *heap, struct tide_p_cell *cell,
     const uint64_t live_bytes = cell->alloc_bytes - cell->freed_bytes;
     cell->peak_bytes = live_bytes + pick(rng, 500);
     cell->peak_blocks = cell->alloc_blocks - cell->freed_blocks;
-    cell->floor_bytes = live_bytes / 2;
 }
 
 static void add_random_cells(struct syn_heap *heap, uint32_t node,
