@@ -18,10 +18,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "../common/assert.h"
+
 void tideP_problem(struct tide_p_problem *problem, enum tide_err err,
                    uint64_t offset, const char *fmt, ...)
 {
     va_list args;
+    tide_assert(err != TIDE_OK);
     if (problem->err != TIDE_OK)
         return;
     problem->err = err;
@@ -301,6 +304,7 @@ uint32_t tideP_reader_n_heaps(const struct tide_profile *profile)
 const struct tide_p_view *tideP_reader_heap(const struct tide_profile *profile,
                                             uint32_t heap)
 {
+    tide_assert(heap < profile->n_heaps);
     return &profile->heaps[heap].view;
 }
 

@@ -20,6 +20,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../common/assert.h"
+
 /* What stands for a section that is not there. */
 static const char no_strings[8];
 static const struct tide_p_func no_funcs[1] = {{.what = TIDE_P_ROOT}};
@@ -120,6 +122,7 @@ static enum tide_err load_strings(struct check *check)
         set_mark(check->marks, offset / 4);
         offset += (uint32_t)bytes;
     }
+    tide_assert_internal(offset % 4 == 0);
     heap->view.strings = offset > 0 ? heap->strings : no_strings;
     heap->view.string_bytes = offset > 0 ? offset : sizeof no_strings;
     return TIDE_OK;
@@ -300,6 +303,7 @@ static bool are_chains_good(struct check *check, uint32_t n_cells)
 
 static void chain_anew(struct tide_loaded *heap, uint32_t n_cells)
 {
+    tide_assert_internal(n_cells == 1 || heap->cells != NULL);
     if (heap->nodes == NULL)
         return;
     for (uint32_t i = 0; i < heap->view.n_nodes; i++)

@@ -14,6 +14,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "../common/assert.h"
+
 size_t tideP_read_at(int fd, void *out, size_t bytes, uint64_t offset)
 {
     size_t done = 0;
@@ -178,6 +180,7 @@ static uint32_t lower_bound(const struct tide_profile *profile, uint32_t heap,
 struct tide_map tideP_map_find(const struct tide_profile *profile,
                                uint32_t heap, enum tide_p_section id)
 {
+    tide_assert(id < TIDE_P_SECTION_COUNT_);
     const uint32_t first = lower_bound(profile, heap, id);
     struct tide_map map = {profile, profile->extents + first, 0, 0};
     for (uint32_t i = first; i < profile->n_extents; i++) {
@@ -211,6 +214,7 @@ uint64_t tideP_map_offset(const struct tide_map *map, uint64_t offset)
 uint64_t tideP_map_read(const struct tide_map *map, void *out, uint64_t bytes)
 {
     uint64_t done = 0;
+    tide_assert(bytes <= map->bytes);
     for (uint32_t i = 0; i < map->n_extents && done < bytes; i++) {
         const struct tide_p_extent *e = &map->extents[i];
         uint64_t want = extent_end(e) - extent_start(e);

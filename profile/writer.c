@@ -32,11 +32,14 @@ void tideP_writer_lock(struct tide_writer *writer)
 
 void tideP_writer_unlock(struct tide_writer *writer)
 {
+    tide_assert_expensive(tideP_writer_is_valid(writer));
+    tide_assert_internal(writer->lock == 1);
     __atomic_store_n(&writer->lock, 0, __ATOMIC_RELEASE);
 }
 
 void tideP_writer_latch(struct tide_writer *writer, int error)
 {
+    tide_assert(error != 0);
     if (writer->latched_errno == 0)
         writer->latched_errno = error;
 }
@@ -58,6 +61,39 @@ void tideP_header_init(struct tide_p_header *header, uint32_t extents_max)
     header->state = TIDE_P_RUNNING;
     __atomic_thread_fence(__ATOMIC_RELEASE);
     memcpy(header->magic, TIDE_P_MAGIC, sizeof header->magic);
+}
+
+static bool is_piece_valid(const struct tide_writer *writer,
+                           const struct tide_piece *piece)
+{
+    const struct tide_section *section = piece->section;
+    return piece->offset_bytes + tideP_piece_bytes(piece) <=
+               section->ready_bytes &&
+           piece->ordinal < section->n_extents &&
+           piece->file_offset +
+                   (piece->file_offset != 0 ? tideP_piece_bytes(piece) : 0) <=
+               writer->used_bytes;
+}
+
+bool tideP_writer_is_valid(const struct tide_writer *writer)
+{
+    uint32_t n_outside = 0;
+    size_t pieces_bytes = 0, ready_bytes = 0;
+    for (uint32_t i = 0; i < writer->n_pieces; i++) {
+        const struct tide_piece *piece = &writer->pieces[i];
+        if (!is_piece_valid(writer, piece))
+            return false;
+        n_outside += !piece->is_in_file;
+        pieces_bytes += tideP_piece_bytes(piece);
+    }
+    for (const struct tide_section *s = writer->sections; s != NULL;
+         s = s->next)
+        ready_bytes += s->ready_bytes;
+    /* A section that is being opened has a piece and is not listed yet. */
+    return ready_bytes <= pieces_bytes && n_outside == writer->n_outside &&
+           writer->n_pieces - n_outside == writer->n_extents &&
+           writer->used_bytes <= writer->file_bytes &&
+           writer->n_extents == writer->header->n_extents;
 }
 
 static void *map_memory(void *at_or_null, size_t bytes, int prot)
@@ -99,6 +135,7 @@ int tideP_writer_start_file(struct tide_writer *writer, const char *path,
                             size_t pieces_bytes)
 {
     uint64_t offset;
+    tide_assert(!writer->has_file && writer->n_extents == 0);
     int error = tideP_file_open(writer, path);
     if (error == 0)
         error = tideP_file_room(writer, writer->front_bytes + pieces_bytes,
@@ -140,6 +177,7 @@ enum tide_err tideP_writer_open(const char *path_or_null,
 
 struct tide_p_header *tideP_writer_header(struct tide_writer *writer)
 {
+    tide_assert(writer != NULL);
     return writer->header;
 }
 
@@ -170,6 +208,9 @@ enum tide_err tideP_writer_add_heap(struct tide_writer *writer, uint32_t *heap)
 static void publish_piece(struct tide_writer *writer, struct tide_piece *piece)
 {
     tide_assert_internal(writer->n_extents < TIDE_P_EXTENTS_MAX);
+    tide_assert_internal(piece->file_offset >= writer->front_bytes);
+    tide_assert_internal(piece->file_offset + tideP_piece_bytes(piece) <=
+                         writer->used_bytes);
     tideP_directory(writer->header)[writer->n_extents] = (struct tide_p_extent){
         .heap = (uint16_t)piece->section->heap,
         .section = (uint8_t)piece->section->id,
@@ -217,6 +258,8 @@ static void add_piece(struct tide_writer *writer, struct tide_section *section,
                       size_t bytes, uint64_t file_offset)
 {
     struct tide_piece *piece = &writer->pieces[writer->n_pieces++];
+    tide_assert_internal(bytes > 0 && bytes % writer->unit_bytes == 0);
+    tide_assert_internal(section->ready_bytes + bytes <= section->max_bytes);
     *piece = (struct tide_piece){
         .section = section,
         .offset_bytes = section->ready_bytes,
@@ -311,6 +354,7 @@ static size_t next_piece_bytes(const struct tide_writer *writer,
     bytes = tideP_round_up(bytes > need_bytes ? bytes : need_bytes,
                            writer->unit_bytes);
     const size_t left_bytes = section->max_bytes - section->ready_bytes;
+    tide_assert(need_bytes <= left_bytes);
     return bytes < left_bytes ? bytes : left_bytes;
 }
 
@@ -363,6 +407,7 @@ enum tide_err tideP_section_grow(struct tide_writer *writer,
     const int old_errno = errno;
     enum tide_err err = TIDE_OK;
     struct tide_quiet quiet;
+    tide_assert(section->base != NULL);
     if (want_bytes > section->max_bytes)
         return TIDE_ERR_NOMEM;
     tideP_quiet_enter(&quiet);
@@ -402,7 +447,8 @@ enum tide_err tideP_section_open(struct tide_writer *writer, uint32_t heap,
                                  struct tide_section *section)
 {
     const int old_errno = errno;
-    tide_assert(heap < writer->n_heaps && id < TIDE_P_SECTION_COUNT_);
+    tide_assert(heap < writer->n_heaps);
+    tide_assert(id < TIDE_P_SECTION_COUNT_);
     *section = (struct tide_section){.heap = heap, .id = id};
     const bool is_reserved = reserve_range(writer, max_bytes, section);
     errno = old_errno;
@@ -460,18 +506,35 @@ static void finish_file(struct tide_writer *writer)
     TIDE_PUBLISH(&writer->header->state, TIDE_P_CLOSED);
 }
 
+/* 0, or the errno that kept the file from being whole. */
+static int finish_if_ours(struct tide_writer *writer)
+{
+    if (!writer->has_file || writer->owner_pid != getpid())
+        return 0;
+    finish_file(writer);
+    return writer->n_outside > 0 ? writer->latched_errno : 0;
+}
+
+enum tide_err tideP_writer_finish(struct tide_writer *writer)
+{
+    struct tide_quiet quiet;
+    tideP_quiet_enter(&quiet);
+    const int error = finish_if_ours(writer);
+    tideP_quiet_leave(&quiet);
+    if (error == 0)
+        return TIDE_OK;
+    errno = error;
+    return TIDE_ERR_IO;
+}
+
 enum tide_err tideP_writer_close(struct tide_writer *writer_or_null)
 {
     struct tide_writer *writer = writer_or_null;
     struct tide_quiet quiet;
-    int error = 0;
     if (writer == NULL)
         return TIDE_OK;
     tideP_quiet_enter(&quiet);
-    if (writer->has_file && writer->owner_pid == getpid()) {
-        finish_file(writer);
-        error = writer->n_outside > 0 ? writer->latched_errno : 0;
-    }
+    const int error = finish_if_ours(writer);
     tideP_file_close(writer);
     for (struct tide_section *s = writer->sections; s != NULL; s = s->next) {
         munmap(s->base, s->max_bytes);

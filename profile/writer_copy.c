@@ -49,6 +49,7 @@ static int save_section(struct save *save, uint32_t heap,
         .page = (uint32_t)(save->end / TIDE_P_PAGE),
         .n_pages = (uint32_t)(whole_bytes / TIDE_P_PAGE),
     };
+    tide_assert_internal(save->end % TIDE_P_PAGE == 0);
     if (bytes == 0)
         return 0;
     int error = tideP_file_write(save->fd, data, bytes, save->end);
@@ -118,6 +119,8 @@ static int save_front(struct save *save, const struct tide_writer *writer,
                       uint32_t n_heaps, uint32_t extents_max)
 {
     struct tide_p_header *header = &save->header;
+    tide_assert_internal(save->n_extents <= extents_max);
+    tide_assert_internal(extents_max <= TIDE_P_EXTENTS_MAX);
     *header = *writer->header;
     memset(header->magic, 0, sizeof header->magic);
     tideP_header_init(header, extents_max);
@@ -247,6 +250,7 @@ enum tide_err tideP_writer_detach(struct tide_writer *writer)
     const enum tide_err err = make_all_private(writer);
     if (err == TIDE_OK)
         forget_file(writer);
+    tide_assert_expensive(err != TIDE_OK || tideP_writer_is_valid(writer));
     tideP_quiet_leave(&quiet);
     errno = old_errno;
     return err;
@@ -274,6 +278,7 @@ static void move_pieces(struct tide_writer *writer)
 enum tide_err tideP_writer_move_to(struct tide_writer *writer, const char *path)
 {
     struct tide_quiet quiet;
+    tide_assert(path[0] != '\0');
     if (writer->has_file)
         return TIDE_ERR_STATE;
     tideP_quiet_enter(&quiet);

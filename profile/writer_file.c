@@ -110,6 +110,7 @@ static int remember_path(struct tide_writer *writer, const char *path)
 int tideP_file_open(struct tide_writer *writer, const char *path)
 {
     struct stat st;
+    tide_assert(!writer->has_file);
     int error = remember_path(writer, path);
     if (error == 0)
         error = tideP_file_create(path, &writer->fd);
@@ -162,6 +163,7 @@ void tideP_file_close(struct tide_writer *writer)
 int tideP_file_write(int fd, const void *data, size_t bytes, uint64_t offset)
 {
     const unsigned char *from = data;
+    tide_assert(fd >= 0);
     while (bytes > 0) {
         const ssize_t n = pwrite(fd, from, bytes, (off_t)offset);
         if (n < 0 && errno == EINTR)
@@ -205,6 +207,7 @@ static int reserve_space(int fd, uint64_t offset, uint64_t bytes)
 
 static int grow_file(struct tide_writer *writer, uint64_t end)
 {
+    tide_assert(end > writer->file_bytes);
     if (!tideP_file_is_ours(writer))
         return EBADF;
     if (end / TIDE_P_PAGE > UINT32_MAX)
@@ -239,6 +242,9 @@ int tideP_file_room(struct tide_writer *writer, size_t want_bytes,
 int tideP_file_map_over(struct tide_writer *writer, void *at, size_t bytes,
                         uint64_t offset)
 {
+    tide_assert((uintptr_t)at % writer->unit_bytes == 0);
+    tide_assert(bytes > 0 && bytes % writer->unit_bytes == 0);
+    tide_assert(offset + bytes <= writer->file_bytes);
     if (!tideP_file_is_ours(writer))
         return EBADF;
     void *fresh = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED,

@@ -92,6 +92,9 @@ static inline unsigned char *tideP_piece_at(const struct tide_piece *piece)
 TIDE_HIDDEN void tideP_writer_lock(struct tide_writer *writer);
 TIDE_HIDDEN void tideP_writer_unlock(struct tide_writer *writer);
 
+/* What must hold between two calls: a walk over sections and pieces. */
+TIDE_HIDDEN bool tideP_writer_is_valid(const struct tide_writer *writer);
+
 /* Notes the first failure; later ones are mostly its consequences. */
 TIDE_HIDDEN void tideP_writer_latch(struct tide_writer *writer, int error);
 
