@@ -441,7 +441,7 @@ const char *tideG_code_move_aarch64(const struct tideG_code *code,
         const uint64_t to = branch_target(insn, code->at + i);
         if (is_jump && to - code->at < TIDEG_JUMP_BYTES_AARCH64)
             return "it jumps into its first instructions";
-        if ((!is_jump && is_relative(insn)) || (insn & 31) == 16)
+        if (!is_jump && (is_relative(insn) || (insn & 31) == 16))
             return "its first instructions cannot be moved";
         if (is_jump) {
             n += jump_aarch64(to, ret_x16, island + n);
