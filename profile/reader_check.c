@@ -115,7 +115,9 @@ static enum tide_err load_strings(struct check *check)
     while (offset < n) {
         const uint64_t bytes =
             string_extent(heap->strings + offset, n - offset);
-        if (bytes == 0 || (offset == 0 && bytes != 8)) {
+        const bool is_wrong_first =
+            offset == 0 && memcmp(heap->strings, no_strings, 5) != 0;
+        if (bytes == 0 || is_wrong_first) {
             fault(check, offset, "string", offset, "malformed");
             break;
         }
