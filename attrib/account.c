@@ -75,21 +75,14 @@ void tideT_settle_cycle(struct tide_heap *h)
 }
 
 /* What started the collection: an allocation that failed, a call, or debt. */
-static enum tide_p_cause cause_of_cycle(const struct tide_heap *h)
+static enum tide_p_cause cause_of_cycle(const struct tide_heap *h,
+                                        const void *fn)
 {
     if (h->cal->layout.has_gcstp && tideT_g_gcemergency(h->g) != 0)
         return TIDE_P_CAUSE_EMERGENCY;
-    const struct tide_thread *t = h->cur;
-    if (t->n_frames == 0)
-        return TIDE_P_CAUSE_UNKNOWN;
-    const struct tide_frame *f = &t->frames[t->n_frames - 1];
-    for (uint32_t i = 0; i < h->cal->n_names; i++)
-        if (h->cal->names[i].address == (uintptr_t)f->fn)
-            return __builtin_strcmp(h->cal->names[i].name, "collectgarbage") ==
-                           0
-                       ? TIDE_P_CAUSE_EXPLICIT
-                       : TIDE_P_CAUSE_AUTOMATIC;
-    return TIDE_P_CAUSE_AUTOMATIC;
+    return fn != NULL && (uintptr_t)fn == h->cal->collectgarbage
+               ? TIDE_P_CAUSE_EXPLICIT
+               : TIDE_P_CAUSE_AUTOMATIC;
 }
 
 static void note_cycle(struct tide_heap *h)
@@ -107,14 +100,16 @@ static void note_cycle(struct tide_heap *h)
         tideP_section_reserve(h->writer, s,
                               ((size_t)n + 1) * sizeof *h->cycles) != TIDE_OK)
         return;
+    const void *fn;
+    const uint32_t node = tideT_shadow_peek(h, tideT_running(h, NULL), &fn);
     h->cycles[n] = (struct tide_p_cycle){
         .atomic_mono_ns = now,
         .before_bytes = h->live_bytes,
         .after_bytes = h->live_bytes,
         .n = h->cycle,
-        .node = tideT_shadow_node(h->cur),
+        .node = node,
         .mode = tideT_g_gckind(h->g),
-        .cause = (uint8_t)cause_of_cycle(h),
+        .cause = (uint8_t)cause_of_cycle(h, fn),
     };
     TIDE_PUBLISH(&h->head->n_cycles, n + 1);
 }
@@ -170,7 +165,9 @@ static enum tide_kind settled_kind(const struct tide_heap *h,
     case TIDE_PENDING_CODE:
         return kind_of_code(h, p->block);
     case TIDE_PENDING_BUFFER:
-        return tideT_g_total(h->g) == p->total + (int64_t)p->bytes
+        /* the frees since then are in both counts */
+        return tideT_g_total(h->g) - p->total ==
+                       (int64_t)(h->live_bytes - p->live)
                    ? TIDE_KIND_STORAGE
                    : TIDE_KIND_BUFFER;
     }

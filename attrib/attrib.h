@@ -101,6 +101,7 @@ struct tide_pending {
         TIDE_PENDING_BUFFER,   /* perhaps not counted by Lua */
     } what;
     int64_t total; /* Lua's own count before it */
+    uint64_t live; /* ours */
 };
 
 #define TIDE_PROTOS_OPEN 64u /* prototypes remembered while compiling */
@@ -284,6 +285,12 @@ void tideT_shadow_rebase(struct tide_heap *h, struct tide_thread *t,
                          uint32_t base);
 void tideT_shadow_clear(struct tide_heap *h, struct tide_thread *t);
 uint32_t tideT_shadow_node(const struct tide_thread *t);
+/*
+** The node of the innermost frame, and its function, without a mark or a call
+** being noted: nothing was allocated.
+*/
+uint32_t tideT_shadow_peek(struct tide_heap *h, const struct tide_thread *t,
+                           const void **fn);
 
 /* The site cache (site.c): the place for a frame at pc. */
 struct tide_site *tideT_site(struct tide_heap *h, uint32_t parent,

@@ -96,7 +96,7 @@ static struct tide_ev_ra *note_event(struct tide_probe *p, const void *ptr,
     struct tide_ev_ra *ra = tideT_ev_find(&p->evidence, words[TIDE_WORD_RA]);
     if (ra == NULL || p->running == NULL)
         return ra;
-    tideT_ev_thread(ra, words, p->running, p->running_index);
+    tideT_ev_thread(&p->evidence, ra, words, p->running, p->running_index);
     if (ptr == NULL && osize == LUA_TTABLE && p->has_layout) {
         const uint32_t *pc = constructor_pc(p->running);
         if (pc != NULL)
@@ -118,7 +118,9 @@ void *tideT_probe_alloc(void *ud, void *ptr, size_t osize, size_t nsize,
     p->in_retry = false;
     if (ptr == NULL)
         note_sizes(p, osize, nsize);
-    void *block = realloc(ptr, nsize);
+    char *block = realloc(ptr, nsize);
+    if (block != NULL && ptr == NULL && osize == TIDE_LUA_TTHREAD)
+        tideT_ev_state(&p->evidence, block + LUA_EXTRASPACE);
     if (p->first_block == NULL) {
         p->first_block = block;
         p->first_bytes = nsize;

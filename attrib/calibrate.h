@@ -55,9 +55,10 @@ struct tide_cal {
     bool has_threads; /* the running thread is captured */
     bool has_pc;      /* lines of OP_NEWTABLE are captured */
     enum tide_tier tier;
-    char reason[256]; /* why not a better tier; or what was verified */
-    char lua[32];     /* "Lua 5.4" */
-    uint32_t n_ras;   /* return addresses known */
+    char reason[256];         /* why not a better tier; or what was verified */
+    char lua[32];             /* "Lua 5.4" */
+    uintptr_t collectgarbage; /* that function's address; 0: not known */
+    uint32_t n_ras;           /* return addresses known */
     uint32_t n_names;
     struct tide_cname names[TIDE_NAMES_MAX];
 };

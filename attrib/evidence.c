@@ -2,9 +2,12 @@
 ** evidence.c: keeps what held every time, and chooses.
 **
 ** Elimination: the first event of a return address proposes every word that
-** matches, each later one strikes out what does not.  What is left after
-** events from at least two threads is a location.  Of several, the nearest to
-** the entry is taken: the caller's own frame comes before its callers'.
+** matches, each later one strikes out what does not.  A word must have held a
+** lua_State every time, and the running one nearly every time: now and then
+** the library works for another thread, such as one that is being closed.
+** What is left after events from at least two threads is a location.  Of
+** several, the nearest to the entry is taken: the caller's own frame comes
+** before its callers'.
 */
 #include "evidence.h"
 
@@ -23,17 +26,34 @@ struct tide_ev_ra *tideT_ev_find(struct tide_evidence *ev, uintptr_t address)
     return ra;
 }
 
-void tideT_ev_thread(struct tide_ev_ra *ra, const uintptr_t *words,
-                     const void *L, unsigned index)
+void tideT_ev_state(struct tide_evidence *ev, const void *L)
+{
+    ev->states[ev->n_states++ % TIDE_EV_STATES] = (uintptr_t)L;
+}
+
+static bool is_state(const struct tide_evidence *ev, uintptr_t word)
+{
+    for (uint32_t i = 0; i < TIDE_EV_STATES; i++)
+        if (ev->states[i] == word)
+            return word != 0;
+    return false;
+}
+
+void tideT_ev_thread(const struct tide_evidence *ev, struct tide_ev_ra *ra,
+                     const uintptr_t *words, const void *L, unsigned index)
 {
     const uintptr_t want = (uintptr_t)L;
     const bool is_first = ra->n_events++ == 0;
     ra->threads |= 1u << index;
     for (uint32_t w = 0; w < TIDE_EV_L_WORDS; w++) {
-        if (is_first)
-            ra->holds_l[w] = words[w] == want;
-        else if (ra->holds_l[w] && words[w] != want)
-            ra->holds_l[w] = 0;
+        if (!is_first && !ra->holds_l[w])
+            continue;
+        if (words[w] == want) {
+            ra->holds_l[w] = 1;
+            ra->agrees[w]++;
+        } else {
+            ra->holds_l[w] = is_state(ev, words[w]);
+        }
     }
 }
 
@@ -62,13 +82,15 @@ static bool choose_l(const struct tide_ev_ra *ra, struct tide_ra *out)
 {
     if ((ra->threads & (ra->threads - 1)) == 0) /* fewer than two threads */
         return false;
+    uint32_t best = 0; /* agreements, of which nearly all are needed */
     for (uint32_t w = 0; w < TIDE_EV_L_WORDS; w++) {
-        if (!ra->holds_l[w] || w == TIDE_WORD_RA)
+        if (!ra->holds_l[w] || w == TIDE_WORD_RA || ra->agrees[w] <= best ||
+            ra->agrees[w] * 16u < ra->n_events * 15u)
             continue;
+        best = ra->agrees[w];
         out->l_word = (uint16_t)w;
-        return true;
     }
-    return false;
+    return best > 0;
 }
 
 static void choose_pc(const struct tide_ev_ra *ra, struct tide_ra *out)

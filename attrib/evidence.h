@@ -20,11 +20,16 @@ struct tide_ev_ra {
     uint32_t n_counted; /* the next event showed that Lua counted it */
     uint32_t n_uncounted;
     uint32_t failed; /* bit per thread whose first attempt was failed */
-    uint8_t holds_l[TIDE_EV_L_WORDS];    /* 1: held L every time */
+    uint8_t holds_l[TIDE_EV_L_WORDS];    /* 1: held some thread every time */
+    uint16_t agrees[TIDE_EV_L_WORDS];    /* times that it was the running one */
     uint16_t holds_pc[TIDE_EV_PC_WORDS]; /* bit b: held pc + (b - BIAS) */
 };
 
+#define TIDE_EV_STATES 96u /* lua_States remembered */
+
 struct tide_evidence {
+    uint32_t n_states;
+    uintptr_t states[TIDE_EV_STATES]; /* all that were made, a ring */
     uint32_t n;
     struct tide_ev_ra ras[TIDE_EV_RAS];
 };
@@ -32,9 +37,12 @@ struct tide_evidence {
 /* The entry for an address; NULL when there are too many. */
 struct tide_ev_ra *tideT_ev_find(struct tide_evidence *ev, uintptr_t address);
 
+/* A lua_State was made. */
+void tideT_ev_state(struct tide_evidence *ev, const void *L);
+
 /* An allocation while thread number `index` ran, whose state is L. */
-void tideT_ev_thread(struct tide_ev_ra *ra, const uintptr_t *words,
-                     const void *L, unsigned index);
+void tideT_ev_thread(const struct tide_evidence *ev, struct tide_ev_ra *ra,
+                     const uintptr_t *words, const void *L, unsigned index);
 
 /* A table constructor whose pc (as saved: behind it) is known. */
 void tideT_ev_pc(struct tide_ev_ra *ra, const uintptr_t *words,

@@ -188,6 +188,7 @@ static enum tide_kind untagged_kind(struct tide_heap *h,
     if (ra == NULL) {
         p->what = TIDE_PENDING_BUFFER;
         p->total = tideT_g_total(h->g);
+        p->live = h->live_bytes;
         p->bytes = bytes;
         return TIDE_KIND_BUFFER;
     }

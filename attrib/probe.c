@@ -186,6 +186,8 @@ static void take_name(struct tide_cal *cal, lua_State *L, const char *lib)
     const bool is_global = strcmp(lib, "_G") == 0;
     snprintf(name->name, sizeof name->name, "%.14s%s%.16s",
              is_global ? "" : lib, is_global ? "" : ".", field);
+    if (is_global && strcmp(field, "collectgarbage") == 0)
+        cal->collectgarbage = name->address;
 }
 
 /* All C functions of all loaded libraries. */

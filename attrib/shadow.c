@@ -244,6 +244,41 @@ bool tideT_shadow_settle(struct tide_heap *h, struct tide_thread *t)
     return true;
 }
 
+#define PEEK_MAX 64u /* new frames that a peek looks at */
+
+uint32_t tideT_shadow_peek(struct tide_heap *h, const struct tide_thread *t,
+                           const void **fn)
+{
+    char *frames[PEEK_MAX];
+    char *ci = tideT_L_ci(t->L);
+    uint32_t n = 0;
+    *fn = NULL;
+    if (ci == NULL || t->L == h->moving_L)
+        return tideT_shadow_node(t);
+    while (n < PEEK_MAX && tideT_ci_previous(ci) != NULL &&
+           (tideT_ci_status(ci) & TIDE_CIST_MARK) == 0) {
+        frames[n++] = ci;
+        ci = tideT_ci_previous(ci);
+    }
+    uint32_t i = t->n_frames;
+    while (i > 0 && t->frames[i - 1].ci != ci)
+        i--;
+    if (i > 0) { /* the innermost frame that is on the shadow stack */
+        frames[n < PEEK_MAX ? n++ : n - 1] = ci;
+        i--;
+    }
+    uint32_t node = i > 0 ? t->frames[i - 1].node : t->base;
+    while (n > 0) {
+        bool is_lua;
+        ci = frames[--n];
+        *fn = frame_fn(h, t->L, ci, &is_lua);
+        const uint32_t *pc = is_lua ? tideT_ci_savedpc(ci) : NULL;
+        node = tideT_site(h, node, *fn, pc, t->L, ci)->node;
+    }
+    h->cur_L = NULL; /* h->site may have been overwritten */
+    return node;
+}
+
 void tideT_shadow_rebase(struct tide_heap *h, struct tide_thread *t,
                          uint32_t base)
 {

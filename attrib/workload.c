@@ -79,7 +79,8 @@ const char tideT_workload[] =
     "    z.a = 1 z = string.rep('z', 3000) blind() end)\n"
     "  blind() inner() mark() y = {w .. 3, 4} blind() end)\n"
     "blind() wr() mark() x = {w .. 4}\n"
-    "co = coroutine.create(function() end) coroutine.close(co)\n"
+    "co = coroutine.create(function() end)\n"
+    "blind() coroutine.close(co) mark()\n"
     /* what verify.c wants to see */
     "checkframe()\n"
     "local function plain() checktail(0) return 1 end plain()\n"
