@@ -116,7 +116,7 @@ static enum tide_err load_strings(struct check *check)
         const uint64_t bytes =
             string_extent(heap->strings + offset, n - offset);
         const bool is_wrong_first =
-            offset == 0 && memcmp(heap->strings, no_strings, 5) != 0;
+            offset == 0 && (bytes != 8 || heap->strings[0] != 0);
         if (bytes == 0 || is_wrong_first) {
             fault(check, offset, "string", offset, "malformed");
             break;

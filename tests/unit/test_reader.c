@@ -578,6 +578,17 @@ TEST(reader_the_first_string_is_empty)
     tideP_reader_close(profile);
 }
 
+TEST(reader_a_section_of_strings_can_be_too_short_for_one)
+{
+    for (uint32_t n = 0; n < 8; n++) {
+        const char *path = make_compact(1);
+        PATCH(path, TIDE_P_HEAD, tide_p_heap, 0, string_bytes, n);
+        tideP_reader_close(
+            damaged(path, n == 0 ? "heap 0: a count is 0 that is at least 1"
+                                 : "heap 0, string 0: malformed"));
+    }
+}
+
 TEST(reader_functions_name_strings_that_exist)
 {
     const uint32_t bad[] = {4, 9, 12, 1u << 20, UINT32_MAX};
