@@ -8,6 +8,15 @@
 
 const char tideT_no_gc[8] = {0};
 
+const uint8_t tideT_kind_of[16] = {
+    TIDE_KIND_STORAGE,  TIDE_KIND_OTHER,    TIDE_KIND_OTHER,
+    TIDE_KIND_OTHER,    TIDE_KIND_STRING,   TIDE_KIND_TABLE,
+    TIDE_KIND_FUNCTION, TIDE_KIND_USERDATA, TIDE_KIND_THREAD,
+    TIDE_KIND_UPVALUE,  TIDE_KIND_PROTO,    TIDE_KIND_OTHER,
+    TIDE_KIND_OTHER,    TIDE_KIND_OTHER,    TIDE_KIND_OTHER,
+    TIDE_KIND_OTHER,
+};
+
 /* ---- the peak: see tide_p_heap.peak_epoch in profile.h ---- */
 
 void tideT_peak_save(struct tide_heap *h, struct tide_p_cell *cell)

@@ -216,6 +216,9 @@ TIDE_HIDDEN void *tideT_free(void *heap, void *ptr, size_t osize, size_t nsize);
 TIDE_COLD void *tideT_free_slow(struct tide_heap *h, void *ptr, size_t osize);
 void *tideT_alloc_slow(struct tide_heap *h, size_t osize, size_t nsize,
                        const uintptr_t *words);
+/* A block from any origin, once its cell is known. */
+void *tideT_alloc_large(struct tide_heap *h, struct tide_p_cell *cell,
+                        size_t osize, size_t nsize);
 void *tideT_realloc(struct tide_heap *h, void *ptr, size_t osize, size_t nsize,
                     const uintptr_t *words);
 
@@ -246,8 +249,13 @@ enum tide_kind tideT_locate(struct tide_heap *h, const struct tide_ra *ra,
                             const uintptr_t *words, const void *ptr,
                             size_t osize, size_t nsize);
 
-/* Kind of a new block by Lua's own kind. */
-enum tide_kind tideT_kind_of_tag(size_t osize);
+/* Kind of a new block by Lua's own kind, which is the osize of a new one. */
+extern const uint8_t tideT_kind_of[16];
+
+TIDE_INLINE enum tide_kind tideT_kind_of_tag(size_t osize)
+{
+    return (enum tide_kind)tideT_kind_of[osize & 15];
+}
 
 /* In a forked child, before it counts: a file of its own (session.c). */
 TIDE_COLD void tideT_after_fork(struct tide_session *s);
@@ -291,6 +299,16 @@ uint32_t tideT_shadow_node(const struct tide_thread *t);
 */
 uint32_t tideT_shadow_peek(struct tide_heap *h, const struct tide_thread *t,
                            const void **fn);
+
+TIDE_INLINE uint32_t tideT_site_place(uint32_t parent, const void *fn,
+                                      const uint32_t *pc)
+{
+    const uint64_t at =
+        pc != NULL ? (uint64_t)(uintptr_t)pc : (uint64_t)(uintptr_t)fn;
+    const uint64_t x = (at >> 2) ^ ((uint64_t)parent << 20);
+    return (uint32_t)((x * UINT64_C(0x9e3779b97f4a7c15)) >> 52);
+}
+_Static_assert(TIDE_SITES == 1u << (64 - 52), "tideT_site_place");
 
 /* The site cache (site.c): the place for a frame at pc. */
 struct tide_site *tideT_site(struct tide_heap *h, uint32_t parent,

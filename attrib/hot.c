@@ -10,16 +10,6 @@
 */
 #include "attrib.h"
 
-/* Kind of a new block by Lua's own kind, which is the `osize` of a new one. */
-static const uint8_t kind_of_tag[16] = {
-    TIDE_KIND_STORAGE,  TIDE_KIND_OTHER,    TIDE_KIND_OTHER,
-    TIDE_KIND_OTHER,    TIDE_KIND_STRING,   TIDE_KIND_TABLE,
-    TIDE_KIND_FUNCTION, TIDE_KIND_USERDATA, TIDE_KIND_THREAD,
-    TIDE_KIND_UPVALUE,  TIDE_KIND_PROTO,    TIDE_KIND_OTHER,
-    TIDE_KIND_OTHER,    TIDE_KIND_OTHER,    TIDE_KIND_OTHER,
-    TIDE_KIND_OTHER,
-};
-
 /*
 ** Is a Lua frame still at the site's pc?  A table constructor has not saved
 ** its pc: it is taken from the caller's frame; its parts follow at once.
@@ -84,18 +74,21 @@ void *tideT_alloc(void *heap, void *ptr, size_t osize, size_t nsize,
         return tideT_realloc(h, ptr, osize, nsize, words);
     const struct tide_ra *ra =
         &h->ras[tideT_ra_place(h->ra_multiplier, words[TIDE_WORD_RA])];
-    const unsigned kind = kind_of_tag[osize & 15];
-    if (TIDE_UNLIKELY(nsize > h->store.small_max ||
-                      is_doubtful(h, ra, kind, nsize) ||
-                      !is_same_place(h, ra, words, kind, nsize)))
+    const unsigned kind = tideT_kind_of[osize & 15];
+    if (TIDE_UNLIKELY(is_doubtful(h, ra, kind, nsize)))
+        return tideT_alloc_slow(h, osize, nsize, words);
+    if (!is_same_place(h, ra, words, kind, nsize) &&
+        !tideT_step(h, ra, words, kind))
         return tideT_alloc_slow(h, osize, nsize, words);
     struct tide_site *site = h->site;
     struct tide_p_cell *cell = &h->cells[site->cell[kind & 3]];
     if (TIDE_UNLIKELY(cell->kind != kind))
         cell = tideT_site_cell(h, site, (enum tide_kind)kind);
+    if (TIDE_UNLIKELY(nsize > h->store.small_max))
+        return tideT_alloc_large(h, cell, osize, nsize);
     void *block = tideA_arena_alloc(&h->store.arena, tideA_class(nsize));
     if (TIDE_UNLIKELY(block == NULL))
-        return tideT_alloc_slow(h, osize, nsize, words);
+        return tideT_alloc_large(h, cell, osize, nsize);
     tideT_heap_grows(h, cell, nsize);
     cell->alloc_bytes += nsize;
     cell->alloc_blocks++;

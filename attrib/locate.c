@@ -7,20 +7,6 @@
 */
 #include "attrib.h"
 
-static const uint8_t kind_of_tag[16] = {
-    [4] = TIDE_KIND_STRING,   [5] = TIDE_KIND_TABLE,  [6] = TIDE_KIND_FUNCTION,
-    [7] = TIDE_KIND_USERDATA, [8] = TIDE_KIND_THREAD, [9] = TIDE_KIND_UPVALUE,
-    [10] = TIDE_KIND_PROTO,
-};
-
-enum tide_kind tideT_kind_of_tag(size_t osize)
-{
-    if (osize == 0)
-        return TIDE_KIND_STORAGE;
-    return osize >= 4 && osize <= 10 ? (enum tide_kind)kind_of_tag[osize]
-                                     : TIDE_KIND_OTHER;
-}
-
 /* No frame, or nothing is to be recorded: this site, by the slow path. */
 static void rest_at(struct tide_heap *h, struct tide_site *site)
 {

@@ -10,16 +10,6 @@
 
 #include "attrib.h"
 
-TIDE_INLINE uint32_t site_place(uint32_t parent, const void *fn,
-                                const uint32_t *pc)
-{
-    const uint64_t at =
-        pc != NULL ? (uint64_t)(uintptr_t)pc : (uint64_t)(uintptr_t)fn;
-    const uint64_t x = (at >> 2) ^ ((uint64_t)parent << 20);
-    return (uint32_t)((x * UINT64_C(0x9e3779b97f4a7c15)) >> 52);
-}
-_Static_assert(TIDE_SITES == 1u << (64 - 52), "site_place");
-
 /* What a table constructor just before pc allocates. */
 static void note_constructor(struct tide_site *site)
 {
@@ -82,7 +72,7 @@ struct tide_site *tideT_site(struct tide_heap *h, uint32_t parent,
                              const void *fn, const uint32_t *pc,
                              const lua_State *L, char *ci)
 {
-    struct tide_site *site = &h->sites[site_place(parent, fn, pc)];
+    struct tide_site *site = &h->sites[tideT_site_place(parent, fn, pc)];
     if (TIDE_LIKELY(site->pc == pc && site->fn == fn && site->parent == parent))
         return site;
     memset(site, 0, sizeof *site);

@@ -60,6 +60,22 @@ static void note_block(struct tide_heap *h, char *block, size_t osize,
         h->last_table = block;
 }
 
+void *tideT_alloc_large(struct tide_heap *h, struct tide_p_cell *cell,
+                        size_t osize, size_t nsize)
+{
+    char *block = tideA_store_alloc(&h->store, osize, nsize);
+    if (block == NULL)
+        return fail(h);
+    const uint32_t index = (uint32_t)(cell - h->cells);
+    tideT_heap_grows(h, cell, nsize);
+    cell->alloc_bytes += nsize;
+    cell->alloc_blocks++;
+    tideA_store_set_tag(&h->store, block, nsize, tideA_tag(index, h->cycle));
+    note_block(h, block, osize, nsize, (enum tide_kind)cell->kind);
+    set_pending(h, block, index);
+    return block;
+}
+
 void *tideT_alloc_slow(struct tide_heap *h, size_t osize, size_t nsize,
                        const uintptr_t *words)
 {
@@ -69,30 +85,10 @@ void *tideT_alloc_slow(struct tide_heap *h, size_t osize, size_t nsize,
     const enum tide_kind kind =
         h->cal->has_layout ? tideT_locate(h, ra, words, NULL, osize, nsize)
                            : tideT_public_locate(h, ra, words, osize);
-    char *block;
-    if (nsize <= h->store.small_max)
-        block = tideA_arena_alloc(&h->store.arena, tideA_class(nsize));
-    else
-        block = tideA_store_alloc(&h->store, osize, nsize);
-    if (block == NULL && nsize <= h->store.small_max)
-        block = tideA_store_alloc(&h->store, osize, nsize);
-    if (block == NULL)
-        return fail(h);
     struct tide_p_cell *cell = &h->cells[h->site->cell[kind & 3]];
     if (cell->kind != kind)
         cell = tideT_site_cell(h, h->site, kind);
-    const uint32_t index = (uint32_t)(cell - h->cells);
-    tideT_heap_grows(h, cell, nsize);
-    cell->alloc_bytes += nsize;
-    cell->alloc_blocks++;
-    const uint64_t tag = tideA_tag(index, h->cycle);
-    if (nsize <= h->store.small_max)
-        *tideA_tag_place(block, nsize) = tag;
-    else
-        tideA_store_set_tag(&h->store, block, nsize, tag);
-    note_block(h, block, osize, nsize, kind);
-    set_pending(h, block, index);
-    return block;
+    return tideT_alloc_large(h, cell, osize, nsize);
 }
 
 /* Freed bytes of a cell; young: it did not survive a collection. */
