@@ -249,10 +249,14 @@ static void put_quoted(const struct tide_r_page *page, const char *text)
         return;
     }
     tideR_puts(page->sink, "'");
-    for (; *text != '\0'; text++) {
-        if (*text == '\'')
-            tideR_puts(page->sink, "'\\'");
-        tideR_put_harmless(page->sink, text, 1);
+    while (*text != '\0') {
+        const size_t n = strcspn(text, "'");
+        tideR_put_harmless(page->sink, text, n);
+        text += n;
+        if (*text == '\'') {
+            tideR_puts(page->sink, "'\\''");
+            text++;
+        }
     }
     tideR_puts(page->sink, "'");
 }

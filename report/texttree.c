@@ -14,6 +14,7 @@
 #include "text_impl.h"
 
 #define DEFAULT_MIN_SHARE 0.005
+#define FIGURES_WIDTH     30u /* of put_figures */
 #define LABEL_MAX         (2 * TIDE_P_STRING_MAX + 32)
 
 struct tree {
@@ -182,7 +183,7 @@ static void label_node(const struct tide_model *model, uint32_t node,
 static void put_node(const struct tree *tree, uint32_t node, char *label)
 {
     const struct tide_r_page *page = tree->page;
-    const unsigned left = page->columns - 28; /* of put_figures */
+    const unsigned left = page->columns - FIGURES_WIDTH;
     const uint32_t depth = node == 0 ? 1 : tree->depth[node];
     const uint32_t most = left / 4;
     unsigned indent = 2 * (depth - 1);
