@@ -25,8 +25,12 @@
 struct level {
     tide_alloc_fn f;
     void *ud;
-    /* Who supplied it: the caller's object, and the one that holds f. */
-    struct tideG_range owners[2];
+    /*
+    ** Who supplied it: the object that holds f, and the caller's, which is
+    ** less certain: a tail call shows the caller's caller.
+    */
+    struct tideG_range holder;
+    struct tideG_range caller;
 };
 
 struct tideG_state {
@@ -132,14 +136,14 @@ static void set_level(struct level *level, tide_alloc_fn f, void *ud,
     level->ud = ud;
     if (caller == 0)
         return;
-    tideG_object_at(caller, &level->owners[0], NULL);
-    tideG_object_at((uintptr_t)f, &level->owners[1], NULL);
+    tideG_object_at((uintptr_t)f, &level->holder, NULL);
+    tideG_object_at(caller, &level->caller, NULL);
 }
 
 static bool is_owner(const struct level *level, uintptr_t caller)
 {
-    return tideG_range_has(&level->owners[0], caller) ||
-           tideG_range_has(&level->owners[1], caller);
+    return tideG_range_has(&level->holder, caller) ||
+           tideG_range_has(&level->caller, caller);
 }
 
 /*
@@ -255,11 +259,14 @@ enum tide_err tideG_state_attach(struct tide_session *session,
 void tideG_state_close(struct tideG_lua *lua, struct lua_State *L)
 {
     struct tideG_state *state = state_of_lua(lua, L);
-    if (state != NULL && TIDE_OBSERVE(&g_agent.session) != NULL)
+    if (state == NULL) {
+        lua->close(L);
+        return;
+    }
+    if (TIDE_OBSERVE(&g_agent.session) != NULL)
         tide_heap_closing(state->heap);
-    lua->close(L);
-    if (state != NULL)
-        state_free(state);
+    state->lua->close(L); /* which made it, whoever the caller seems to be */
+    state_free(state);
 }
 
 tide_alloc_fn tideG_state_getallocf(struct tideG_lua *lua, struct lua_State *L,
@@ -308,7 +315,8 @@ void tideG_state_setallocf(struct tideG_lua *lua, struct lua_State *L,
     if (known >= 0) {
         state->top = known;
     } else {
-        const bool is_same = is_owner(&state->levels[state->top], caller);
+        const struct level *top = &state->levels[state->top];
+        const bool is_same = tideG_range_has(&top->holder, (uintptr_t)f);
         if (!is_same && state->top < LEVELS_MAX - 1)
             state->top++;
         set_level(&state->levels[state->top], f, ud, caller);

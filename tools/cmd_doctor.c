@@ -172,7 +172,8 @@ static void conclude_probe(struct verdict *verdict)
         verdict->tier = tier_names[probe->tier];
         verdict->reason = probe->reason;
         verdict->advice = advice_for_tier(probe->tier);
-        verdict->lua = probe->lua;
+        if (verdict->lua[0] == '\0')
+            verdict->lua = probe->lua;
         return;
     }
     if (!probe->was_started)
