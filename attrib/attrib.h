@@ -219,8 +219,8 @@ void *tideT_alloc_slow(struct tide_heap *h, size_t osize, size_t nsize,
 /* A block from any origin, once its cell is known. */
 void *tideT_alloc_large(struct tide_heap *h, struct tide_p_cell *cell,
                         size_t osize, size_t nsize);
-void *tideT_realloc(struct tide_heap *h, void *ptr, size_t osize, size_t nsize,
-                    const uintptr_t *words);
+void *tideT_realloc_slow(struct tide_heap *h, void *ptr, size_t osize,
+                         size_t nsize, const uintptr_t *words);
 
 /* Peaks, cycles, closing (account.c). */
 void tideT_peak_save(struct tide_heap *h, struct tide_p_cell *cell);
@@ -259,6 +259,10 @@ TIDE_INLINE enum tide_kind tideT_kind_of_tag(size_t osize)
 
 /* In a forked child, before it counts: a file of its own (session.c). */
 TIDE_COLD void tideT_after_fork(struct tide_session *s);
+
+/* Is OP_SETLIST resizing ptr to that many bytes? */
+bool tideT_is_setlist(const lua_State *L, const struct tide_frame *f,
+                      const void *ptr, size_t bytes);
 
 /*
 ** The same with Lua's public functions alone, by a full walk (public.c).

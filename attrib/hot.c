@@ -66,24 +66,62 @@ TIDE_INLINE bool is_doubtful(const struct tide_heap *h,
                                          h->is_untagged_slow || ra->is_buffer);
 }
 
+/* The site's cell for a kind. */
+TIDE_INLINE struct tide_p_cell *cell_here(struct tide_heap *h, unsigned kind)
+{
+    struct tide_site *site = h->site;
+    struct tide_p_cell *cell = &h->cells[site->cell[kind & 3]];
+    if (TIDE_UNLIKELY(cell->kind != kind))
+        cell = tideT_site_cell(h, site, (enum tide_kind)kind);
+    return cell;
+}
+
+/* Growth of a small block of table storage; all else is slow. */
+static TIDE_NOINLINE void *grow_storage(struct tide_heap *h, void *ptr,
+                                        size_t osize, size_t nsize,
+                                        const uintptr_t *words)
+{
+    const struct tide_ra *ra =
+        &h->ras[tideT_ra_place(h->ra_multiplier, words[TIDE_WORD_RA])];
+    if (nsize > h->store.small_max || nsize <= osize || ra->is_buffer)
+        return tideT_realloc_slow(h, ptr, osize, nsize, words);
+    const uint64_t tag = *tideA_tag_place(ptr, osize);
+    const uint32_t old = tideA_tag_cell(tag);
+    if (h->cells[old].kind != TIDE_KIND_STORAGE)
+        return tideT_realloc_slow(h, ptr, osize, nsize, words);
+    h->parts_left = 0;
+    if (!is_same_place(h, ra, words, TIDE_KIND_STORAGE, nsize) &&
+        !tideT_step(h, ra, words, ptr, TIDE_KIND_STORAGE, nsize))
+        return tideT_realloc_slow(h, ptr, osize, nsize, words);
+    void *block = tideA_arena_alloc(&h->store.arena, tideA_class(nsize));
+    if (block == NULL)
+        return tideT_realloc_slow(h, ptr, osize, nsize, words);
+    __builtin_memcpy(block, ptr, osize);
+    tideA_arena_free(&h->store.arena, ptr, tideA_class(osize));
+    struct tide_p_cell *cell = cell_here(h, TIDE_KIND_STORAGE);
+    const uint32_t new = (uint32_t)(cell - h->cells);
+    tideT_heap_grows(h, cell, nsize - osize);
+    cell->alloc_bytes += nsize - osize;
+    tideT_move(h, old, new, osize);
+    *tideA_tag_place(block, nsize) = tideA_tag(new, tideA_tag_birth(tag));
+    return block;
+}
+
 void *tideT_alloc(void *heap, void *ptr, size_t osize, size_t nsize,
                   const uintptr_t *words)
 {
     struct tide_heap *h = heap;
     if (ptr != NULL)
-        return tideT_realloc(h, ptr, osize, nsize, words);
+        return grow_storage(h, ptr, osize, nsize, words);
     const struct tide_ra *ra =
         &h->ras[tideT_ra_place(h->ra_multiplier, words[TIDE_WORD_RA])];
     const unsigned kind = tideT_kind_of[osize & 15];
     if (TIDE_UNLIKELY(is_doubtful(h, ra, kind, nsize)))
         return tideT_alloc_slow(h, osize, nsize, words);
     if (!is_same_place(h, ra, words, kind, nsize) &&
-        !tideT_step(h, ra, words, kind))
+        !tideT_step(h, ra, words, NULL, kind, nsize))
         return tideT_alloc_slow(h, osize, nsize, words);
-    struct tide_site *site = h->site;
-    struct tide_p_cell *cell = &h->cells[site->cell[kind & 3]];
-    if (TIDE_UNLIKELY(cell->kind != kind))
-        cell = tideT_site_cell(h, site, (enum tide_kind)kind);
+    struct tide_p_cell *cell = cell_here(h, kind);
     if (TIDE_UNLIKELY(nsize > h->store.small_max))
         return tideT_alloc_large(h, cell, osize, nsize);
     void *block = tideA_arena_alloc(&h->store.arena, tideA_class(nsize));

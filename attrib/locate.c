@@ -82,8 +82,8 @@ static const uint32_t *constructor_pc(struct tide_heap *h, const lua_State *L,
 ** saving pc; the call or `...` before it did save it, so the next instruction
 ** is the OP_SETLIST, and the size it asks for tells it from anything else.
 */
-static bool is_setlist(const lua_State *L, const struct tide_frame *f,
-                       const void *ptr, size_t bytes)
+bool tideT_is_setlist(const lua_State *L, const struct tide_frame *f,
+                      const void *ptr, size_t bytes)
 {
     const uint32_t *pc = tideT_ci_savedpc(f->ci);
     const uint32_t *code = tideT_proto_code(f->fn);
@@ -136,7 +136,7 @@ static const uint32_t *effective_pc(struct tide_heap *h,
     h->parts_left = 0;
     const uint32_t *pc = tideT_ci_savedpc(f->ci);
     if (!is_moving && kind == TIDE_KIND_STORAGE &&
-        is_setlist(t->L, f, ptr, bytes))
+        tideT_is_setlist(t->L, f, ptr, bytes))
         return pc + 1;
     return pc;
 }

@@ -255,8 +255,8 @@ static void *grow(struct tide_heap *h, void *ptr, size_t osize, size_t nsize,
     return block;
 }
 
-void *tideT_realloc(struct tide_heap *h, void *ptr, size_t osize, size_t nsize,
-                    const uintptr_t *words)
+void *tideT_realloc_slow(struct tide_heap *h, void *ptr, size_t osize,
+                         size_t nsize, const uintptr_t *words)
 {
     if (h->pending.block != NULL)
         tideT_pending_settle(h);

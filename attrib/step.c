@@ -170,17 +170,21 @@ TIDE_INLINE bool step_shadow(struct tide_heap *h, struct tide_thread *t,
 
 /* The pc of the innermost Lua frame; false: the cold path must find it. */
 TIDE_INLINE bool step_pc(const struct tide_ra *ra, const uintptr_t *words,
-                         const char *ci, unsigned kind, const uint32_t **pc)
+                         const lua_State *L, const struct tide_frame *f,
+                         const void *ptr, unsigned kind, size_t nsize,
+                         const uint32_t **pc)
 {
-    *pc = tideT_ci_savedpc(ci);
+    *pc = tideT_ci_savedpc(f->ci);
     if (kind == TIDE_KIND_TABLE) {
         if (ra->pc_word == TIDE_NO_WORD)
             return false;
         *pc = (const uint32_t *)(words[ra->pc_word] +
                                  (uintptr_t)(intptr_t)ra->pc_bias);
-        return true;
+    } else if (kind == TIDE_KIND_STORAGE && tideT_op(**pc) == TIDE_OP_SETLIST &&
+               tideT_is_setlist(L, f, ptr, nsize)) {
+        *pc += 1;
     }
-    return kind != TIDE_KIND_STORAGE || tideT_op(**pc) != TIDE_OP_SETLIST;
+    return true;
 }
 
 /*
@@ -189,7 +193,8 @@ TIDE_INLINE bool step_pc(const struct tide_ra *ra, const uintptr_t *words,
 */
 static TIDE_NOINLINE bool tideT_step(struct tide_heap *h,
                                      const struct tide_ra *ra,
-                                     const uintptr_t *words, unsigned kind)
+                                     const uintptr_t *words, const void *ptr,
+                                     unsigned kind, size_t nsize)
 {
     const lua_State *L = (const lua_State *)words[ra->l_word];
     if (L != h->cur_L || ra->address != words[TIDE_WORD_RA] ||
@@ -203,7 +208,7 @@ static TIDE_NOINLINE bool tideT_step(struct tide_heap *h,
         return false;
     struct tide_frame *f = &t->frames[t->n_frames - 1];
     const uint32_t *pc = NULL;
-    if (f->is_lua && !step_pc(ra, words, ci, kind, &pc))
+    if (f->is_lua && !step_pc(ra, words, L, f, ptr, kind, nsize, &pc))
         return false;
     struct tide_site *site = place_frame(h, t, f, pc);
     h->site = site;
