@@ -25,7 +25,6 @@
 /* What stands for a section that is not there. */
 static const char no_strings[8];
 static const struct tide_p_func no_funcs[1] = {{.what = TIDE_P_ROOT}};
-static const struct tide_p_node no_nodes[1];
 static const struct tide_p_cell no_cells[1];
 
 /* What one check needs. */
@@ -75,6 +74,10 @@ static enum tide_err read_records(struct check *check, enum tide_p_section id,
             return TIDE_ERR_NOMEM;
         n_read = tideP_map_read(&check->map, *out, n_read * record_bytes) /
                  record_bytes;
+    }
+    if (n_read == 0) {
+        free(*out);
+        *out = NULL;
     }
     *n = (uint32_t)n_read;
     if (n_read < want)
@@ -193,7 +196,10 @@ static enum tide_err load_nodes(struct check *check)
     void *nodes;
     TIDE_TRY(read_records(check, TIDE_P_NODES, "nodes", &n, sizeof *heap->nodes,
                           &nodes));
-    heap->nodes = nodes;
+    /* The root is always there: cells may be chained to it. */
+    heap->nodes = n > 0 ? nodes : calloc(1, sizeof *heap->nodes);
+    if (heap->nodes == NULL)
+        return TIDE_ERR_NOMEM;
     if (n > 0 && (heap->nodes[0].parent != 0 || heap->nodes[0].func != 0)) {
         fault(check, 0, "node", 0, "is not the root");
         heap->nodes[0].parent = 0;
@@ -206,7 +212,7 @@ static enum tide_err load_nodes(struct check *check)
         fault(check, i * sizeof *heap->nodes, "node", i, text);
         n = i;
     }
-    heap->view.nodes = n > 0 ? heap->nodes : no_nodes;
+    heap->view.nodes = heap->nodes;
     heap->view.n_nodes = n > 0 ? n : 1;
     return TIDE_OK;
 }
@@ -306,8 +312,6 @@ static bool are_chains_good(struct check *check, uint32_t n_cells)
 static void chain_anew(struct tide_loaded *heap, uint32_t n_cells)
 {
     tide_assert_internal(n_cells == 1 || heap->cells != NULL);
-    if (heap->nodes == NULL)
-        return;
     for (uint32_t i = 0; i < heap->view.n_nodes; i++)
         heap->nodes[i].first_cell = TIDE_P_NONE;
     for (uint32_t c = n_cells; c-- > 1;) {
@@ -332,7 +336,7 @@ static enum tide_err load_cells(struct check *check)
     if (check->marks == NULL)
         return TIDE_ERR_NOMEM;
     const uint32_t n_kept = n > 0 ? keep_good_cells(check, n) : 1;
-    if (n_kept < n || heap->nodes == NULL || !are_chains_good(check, n_kept))
+    if (n_kept < n || !are_chains_good(check, n_kept))
         chain_anew(heap, n_kept);
     heap->view.cells = n > 0 ? heap->cells : no_cells;
     heap->view.n_cells = n_kept;

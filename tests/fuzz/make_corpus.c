@@ -132,7 +132,7 @@ static void make_refused(const char *dir)
         path, extent_at(TIDE_P_NODES) + offsetof(struct tide_p_extent, n_pages),
         3);
     path = make_base(dir, "refused-cut");
-    if (truncate(path, 5000) != 0)
+    if (truncate(path, 4130) != 0)
         die(path);
     path = make_base(dir, "refused-empty");
     if (truncate(path, 0) != 0)

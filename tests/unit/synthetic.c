@@ -170,12 +170,18 @@ static uint64_t peak_of(const struct syn_heap *heap,
     return cell->alloc_bytes + (uint64_t)cell->moved_bytes - cell->freed_bytes;
 }
 
-void syn_heap_close(struct syn_heap *heap)
+void syn_heap_settle(struct syn_heap *heap)
 {
     heap->head->peak_bytes = 0;
+    for (uint32_t i = 1; i < heap->head->n_cells; i++)
+        heap->head->peak_bytes += peak_of(heap, syn_cell_at(heap, i));
+}
+
+void syn_heap_close(struct syn_heap *heap)
+{
+    syn_heap_settle(heap);
     for (uint32_t i = 1; i < heap->head->n_cells; i++) {
         struct tide_p_cell *cell = syn_cell_at(heap, i);
-        heap->head->peak_bytes += peak_of(heap, cell);
         cell->closed_bytes =
             cell->alloc_bytes + (uint64_t)cell->moved_bytes - cell->freed_bytes;
         cell->closed_blocks = cell->alloc_blocks +
@@ -313,6 +319,7 @@ void syn_fill(struct tide_writer *writer, const struct syn_shape *shape,
         add_random_cells(heap, add_random_node(heap, i, &rng), &rng);
     move_some(heap, &rng);
     add_random_cycles(heap, shape->n_cycles, &rng);
+    syn_heap_settle(heap);
     if (!shape->is_left_running)
         syn_heap_close(heap);
 }

@@ -62,9 +62,12 @@ struct tide_p_func *syn_func_at(struct syn_heap *heap, uint32_t index);
 struct tide_p_node *syn_node_at(struct syn_heap *heap, uint32_t index);
 struct tide_p_cell *syn_cell_at(struct syn_heap *heap, uint32_t index);
 
+/* Makes the head's peak what the cells say. */
+void syn_heap_settle(struct syn_heap *heap);
+
 /*
 ** Marks the heap closed: closed_* of every cell becomes what is live, and the
-** head's peak what the cells say.
+** peak is settled.
 */
 void syn_heap_close(struct syn_heap *heap);
 

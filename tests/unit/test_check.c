@@ -55,24 +55,14 @@ static struct tide_p_cell *the_cell(struct books *books)
     return syn_cell_at(&books->heap, books->cell);
 }
 
-/* The peak is now, unless a test has set it. */
-static void settle_peak(struct books *books)
-{
-    const struct tide_p_heap *head = books->heap.head;
-    uint64_t sum = 0;
-    for (uint32_t i = 1; i < head->n_cells; i++)
-        sum += tideP_cell_live_bytes(syn_cell_at(&books->heap, i));
-    if (head->peak_bytes == 0)
-        books->heap.head->peak_bytes = sum;
-}
-
 /* Closes the writer and checks what it has left. */
 static struct said check(struct books *books, bool exact)
 {
     struct said said = {0, {""}};
     struct tide_profile *profile;
     struct tide_p_problem problem;
-    settle_peak(books);
+    if (books->heap.head->peak_bytes == 0)
+        syn_heap_settle(&books->heap);
     CHECK_EQ(tideP_writer_close(books->writer), TIDE_OK);
     CHECK_EQ(tideP_reader_open(books->path, &profile, &problem), TIDE_OK);
     const uint64_t n_faults = tideP_check(profile, exact, listen, &said);

@@ -651,6 +651,19 @@ TEST(reader_nodes_end_at_one_that_hangs_nowhere)
     tideP_reader_close(damaged(path, "heap 0, node 30: no such function"));
 }
 
+TEST(reader_cells_of_the_root_stay_where_all_nodes_are_lost)
+{
+    const char *path = make_compact(1);
+    PATCH_EXTENT(path, 3, ordinal, 1);
+    PATCH(path, TIDE_P_CELLS, tide_p_cell, 7, node, 0);
+    PATCH(path, TIDE_P_CELLS, tide_p_cell, 9, node, 0);
+    struct tide_profile *profile =
+        damaged(path, "heap 0: 0 of 60 nodes are there");
+    CHECK_EQ(tideP_reader_heap(profile, 0)->n_nodes, 1);
+    CHECK_EQ(tideP_reader_heap(profile, 0)->n_cells, 3);
+    tideP_reader_close(profile);
+}
+
 TEST(reader_cells_that_belong_nowhere_are_left_out)
 {
     const char *path = make_compact(1);
