@@ -9,7 +9,8 @@ that the line allocates without `buffer` and `stack` blocks, and a tolerance.
 facts.tsv holds what else must be true:
 
   where                 line:MARKER, fn:NAME (a Lua function of the case),
-                        cfn:NAME (a C function), source:NAME (all its lines),
+                        def:MARKER (the Lua function whose body has the
+                        marker), cfn:NAME (a C function), source:NAME (all its lines),
                         group:PREFIX (all lines of sources beginning so), run
                         (the whole report), cycles:KEY=VALUE,... and
                         sources:PREFIX (lists, for `count`); line=MARKER in a
@@ -107,6 +108,13 @@ class Case:
                     what == "Lua" and row["source"] == self.file:
                 yield row
 
+    def around(self, marker):
+        """The function that begins nearest above a marker."""
+        inside = [row for row in self.report["functions"]
+                  if row["source"] == self.file and
+                  0 < row["linedefined"] <= self.markers[marker]]
+        return max(inside, key=lambda row: row["linedefined"], default={})
+
     def cycles(self, keys):
         for cycle in self.report["gc"]["cycles"]:
             wanted = dict(key.split("=") for key in keys.split(","))
@@ -125,6 +133,8 @@ class Case:
             return self.line(name)
         if what == "fn":
             return added(self.functions("Lua", name))
+        if what == "def":
+            return self.around(name)
         if what == "cfn":
             return added(self.functions("C", name))
         if what == "source":

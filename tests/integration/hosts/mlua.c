@@ -74,17 +74,32 @@ static void push_arguments(lua_State *L, int n_args, char **args)
     lua_setglobal(L, "arg");
 }
 
-static int run_file(lua_State *L, int n_args, char **args)
+/* Called by Lua, as the main function of lua5.4 is. */
+static int run_file(lua_State *L)
 {
+    const int n_args = (int)lua_tointeger(L, 1);
+    char **args = lua_touserdata(L, 2);
     luaL_openlibs(L);
+    lua_gc(L, LUA_GCGEN, 0, 0);
     push_arguments(L, n_args, args);
     lua_pushcfunction(L, handle_message);
-    if (luaL_loadfile(L, args[0]) == LUA_OK) {
-        for (int i = 1; i < n_args; i++)
-            lua_pushstring(L, args[i]);
-        if (lua_pcall(L, n_args - 1, 0, 1) == LUA_OK)
-            return 0;
-    }
+    const int handler = lua_gettop(L);
+    if (luaL_loadfile(L, args[0]) != LUA_OK)
+        return lua_error(L);
+    for (int i = 1; i < n_args; i++)
+        lua_pushstring(L, args[i]);
+    if (lua_pcall(L, n_args - 1, 0, handler) != LUA_OK)
+        return lua_error(L);
+    return 0;
+}
+
+static int run(lua_State *L, int n_args, char **args)
+{
+    lua_pushcfunction(L, run_file);
+    lua_pushinteger(L, n_args);
+    lua_pushlightuserdata(L, args);
+    if (lua_pcall(L, 2, 0, 0) == LUA_OK)
+        return 0;
     fprintf(stderr, "mlua: %s\n", lua_tostring(L, -1));
     return 1;
 }
@@ -102,7 +117,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "mlua: no state\n");
         return 1;
     }
-    const int status = run_file(L, argc - first, argv + first);
+    const int status = run(L, argc - first, argv + first);
     if (!keeps_open)
         close_state(L);
     close_session();
