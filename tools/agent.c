@@ -151,6 +151,7 @@ static enum tide_err open_session(struct tideG_lua *lua, const char *text,
 {
     struct tide_session *session;
     TIDE_FAIL_IF(!parse_options(text), TIDE_ERR_ARG);
+    tideG_lua_learn(lua);
     tideG_bypass_begin();
     const enum tide_err err =
         tide_session_open(text, tideG_lua_lookup, lua, &session);

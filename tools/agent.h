@@ -74,7 +74,17 @@ struct tideG_lua {
     tideG_version_fn version;
 };
 
+/*
+** A place in Lua itself that calls lua_resume: coroutine.resume and wrap.  The
+** profiler sees these in the frames, so such calls go straight on.
+*/
+struct tideG_own_resume {
+    uintptr_t caller;
+    tideG_resume_fn resume;
+};
+
 #define TIDEG_LUAS_MAX    8u
+#define TIDEG_RESUMES_MAX 8u
 #define TIDEG_CALLERS_MAX 64u
 #define TIDEG_BUCKETS     64u /* a power of two */
 
@@ -114,7 +124,10 @@ struct tideG_agent {
     unsigned n_luas;          /* published; written under the lock */
     struct tideG_lua *global; /* found by every caller; published */
     struct tideG_caller callers[TIDEG_CALLERS_MAX];
-    unsigned n_callers;                        /* published, as n_luas */
+    unsigned n_callers; /* published, as n_luas */
+    struct tideG_own_resume own_resumes[TIDEG_RESUMES_MAX];
+    unsigned n_own_resumes; /* published, as n_luas */
+    bool is_learning;       /* calls of lua_resume are noted there; guarded */
     struct tideG_state *states[TIDEG_BUCKETS]; /* guarded */
     struct tideG_patch patch_newstate;
     struct tideG_patch patch_close;
@@ -169,6 +182,12 @@ struct tideG_lua *tideG_lua_loaded(void);
 ** luaL_newstate uses.  True when it is 5.4.
 */
 bool tideG_lua_check(struct tideG_lua *lua);
+
+/*
+** Finds out from where this Lua's own coroutine library calls lua_resume; after
+** the executable has been patched.
+*/
+void tideG_lua_learn(struct tideG_lua *lua);
 
 /* A tide_lookup_fn over a struct tideG_lua. */
 void *tideG_lua_lookup(void *lua, const char *name);

@@ -5,10 +5,10 @@
 ** instructions under the jump are executed from a copy, an island, which ends
 ** with a jump to the rest.  Only instructions that mean the same anywhere are
 ** moved: the decoder knows the lengths of the common integer and SSE ones, and
-** refuses what it does not know, what is relative to its address (but for lea, a
-** last call and jumps out of the moved part, which it rewrites), and functions
-** that are too short.  Both decoders are plain functions of bytes and built
-** everywhere.
+** refuses what it does not know, what is relative to its address (but for lea,
+** a last call and jumps out of the moved part, which it rewrites), and
+** functions that are too short.  Both decoders are plain functions of bytes
+** and built everywhere.
 */
 #include "agent_code.h"
 

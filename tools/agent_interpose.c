@@ -99,12 +99,27 @@ void tideG_close(struct lua_State *L)
         lua->close(L);
 }
 
-int tideG_resume(RESUME_ARGS)
+/* Under the lock, and in the thread that learns. */
+static void learn_resume(struct tideG_lua *lua, uintptr_t caller)
 {
-    const uintptr_t caller = TIDE_RETURN_ADDRESS;
+    const unsigned n = g_agent.n_own_resumes;
+    for (unsigned i = 0; i < n; i++)
+        if (g_agent.own_resumes[i].caller == caller)
+            return;
+    if (n == TIDEG_RESUMES_MAX || !tideG_range_has(&lua->range, caller))
+        return;
+    g_agent.own_resumes[n].caller = caller;
+    g_agent.own_resumes[n].resume = lua->resume;
+    TIDE_PUBLISH(&g_agent.n_own_resumes, n + 1);
+}
+
+static TIDE_NOINLINE int resume_slow(RESUME_ARGS, uintptr_t caller)
+{
     struct tideG_lua *lua = tideG_lua_for(caller);
     if (lua == NULL || lua->resume == NULL)
         return LUA_ERRRUN;
+    if (tideG_is_bypassed() && g_agent.is_learning)
+        learn_resume(lua, caller);
     struct tide_session *session = TIDE_OBSERVE(&g_agent.session);
     if (session == NULL || !lua->is_54 || is_own_call(caller))
         return lua->resume(L, from, n_args, n_results);
@@ -114,6 +129,16 @@ int tideG_resume(RESUME_ARGS)
     if (TIDE_OBSERVE(&g_agent.session) == session)
         tide_resume_end(session, L);
     return status;
+}
+
+int tideG_resume(RESUME_ARGS)
+{
+    const uintptr_t caller = TIDE_RETURN_ADDRESS;
+    const unsigned n = TIDE_OBSERVE(&g_agent.n_own_resumes);
+    for (unsigned i = 0; i < n; i++)
+        if (g_agent.own_resumes[i].caller == caller)
+            return g_agent.own_resumes[i].resume(L, from, n_args, n_results);
+    return resume_slow(L, from, n_args, n_results, caller);
 }
 
 tide_alloc_fn tideG_getallocf(GETALLOCF_ARGS)
