@@ -4,7 +4,7 @@
 */
 #include <time.h>
 
-#include "attrib.h"
+#include "check.h"
 
 const char tideT_no_gc[8] = {0};
 
@@ -98,6 +98,7 @@ static void note_cycle(struct tide_heap *h)
 {
     struct tide_section *s = &h->sections[TIDE_P_CYCLES];
     const uint64_t now = now_ns();
+    tideT_check_books(h);
     tideT_settle_cycle(h);
     h->cycle++;
     h->head->gc_cycle = h->cycle;

@@ -22,7 +22,7 @@
 #include "../profile/writer.h"
 #include "calibrate.h"
 
-#define TIDE_SITES 4096u /* places of the site cache; a power of two */
+#define TIDE_SITES 16384u /* places of the site cache; a power of two */
 
 /* tide_p_cell.flags: freeing a block of it means more than a number. */
 #define TIDE_CELL_WATCHED 1u
@@ -165,6 +165,7 @@ struct tide_heap {
     uint32_t other_chunks;        /* their function; 0: none yet */
     uint32_t other_stacks;        /* node; 0: none yet */
     uint32_t finalizer;           /* node; 0: none yet */
+    uint32_t n_hints;             /* threads whose resumer was told */
     struct tide_site root_site;   /* no frame at all */
     struct tide_site off_site;    /* the recording is off */
     struct tide_site public_site; /* public.c: where we are */
@@ -273,6 +274,8 @@ enum tide_kind tideT_public_locate(struct tide_heap *h,
 
 /* Threads (thread.c). */
 struct tide_thread *tideT_running(struct tide_heap *h, const lua_State *L);
+/* The thread that L's innermost frame may be resuming; NULL: none. */
+const lua_State *tideT_resumed_by(const lua_State *L);
 void tideT_thread_forget(struct tide_heap *h, const lua_State *L);
 void tideT_links_cut(struct tide_heap *h, const char *block, size_t bytes);
 void tideT_threads_reset(struct tide_heap *h);
@@ -310,9 +313,9 @@ TIDE_INLINE uint32_t tideT_site_place(uint32_t parent, const void *fn,
     const uint64_t at =
         pc != NULL ? (uint64_t)(uintptr_t)pc : (uint64_t)(uintptr_t)fn;
     const uint64_t x = (at >> 2) ^ ((uint64_t)parent << 20);
-    return (uint32_t)((x * UINT64_C(0x9e3779b97f4a7c15)) >> 52);
+    return (uint32_t)((x * UINT64_C(0x9e3779b97f4a7c15)) >> 50);
 }
-_Static_assert(TIDE_SITES == 1u << (64 - 52), "tideT_site_place");
+_Static_assert(TIDE_SITES == 1u << (64 - 50), "tideT_site_place");
 
 /* The site cache (site.c): the place for a frame at pc. */
 struct tide_site *tideT_site(struct tide_heap *h, uint32_t parent,

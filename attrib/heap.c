@@ -330,25 +330,42 @@ enum tide_err tide_heap_attach(struct tide_session *session,
     return TIDE_OK;
 }
 
-void tide_resume_begin(struct tide_session *session, struct lua_State *co,
-                       struct lua_State *from_or_null)
+static void set_hint(struct tide_session *session, struct lua_State *co,
+                     const lua_State *from_or_null)
 {
     struct tide_heap *h = tide_heap_of(session, co);
     if (h == NULL || h->g == NULL || h->is_off)
         return;
     struct tide_thread *t = tideT_thread_of(h, co);
-    if (t != NULL)
-        t->hint = from_or_null;
+    if (t == NULL || t->hint == from_or_null)
+        return;
+    h->n_hints += from_or_null != NULL ? 1u : 0u;
+    h->n_hints -= t->hint != NULL ? 1u : 0u;
+    t->hint = from_or_null;
+}
+
+void tide_resume_begin(struct tide_session *session, struct lua_State *co,
+                       struct lua_State *from_or_null)
+{
+    if (!session->cal.has_layout)
+        return;
+    /* coroutine.resume and wrap show it on the stack */
+    if (from_or_null != NULL && tideT_resumed_by(from_or_null) == co)
+        return;
+    set_hint(session, co, from_or_null);
 }
 
 void tide_resume_end(struct tide_session *session, struct lua_State *co)
 {
-    struct tide_heap *h = tide_heap_of(session, co);
-    if (h == NULL || h->g == NULL || h->is_off)
+    if (!session->cal.has_layout)
         return;
-    struct tide_thread *t = tideT_thread_of(h, co);
-    if (t != NULL)
-        t->hint = NULL;
+    for (struct tide_heap *h = TIDE_OBSERVE(&session->heaps); h != NULL;
+         h = h->next) {
+        if (h->n_hints != 0) {
+            set_hint(session, co, NULL);
+            return;
+        }
+    }
 }
 
 /* ---- totals ---- */

@@ -8,7 +8,7 @@
 **
 ** Must not: allocate from malloc, take a lock, call stdio, call Lua.
 */
-#include "attrib.h"
+#include "check.h"
 
 /*
 ** Is a Lua frame still at the site's pc?  A table constructor has not saved
@@ -93,6 +93,7 @@ static TIDE_NOINLINE void *grow_storage(struct tide_heap *h, void *ptr,
     if (!is_same_place(h, ra, words, TIDE_KIND_STORAGE, nsize) &&
         !tideT_step(h, ra, words, ptr, TIDE_KIND_STORAGE, nsize))
         return tideT_realloc_slow(h, ptr, osize, nsize, words);
+    tideT_check_place(h);
     void *block = tideA_arena_alloc(&h->store.arena, tideA_class(nsize));
     if (block == NULL)
         return tideT_realloc_slow(h, ptr, osize, nsize, words);
@@ -121,6 +122,7 @@ void *tideT_alloc(void *heap, void *ptr, size_t osize, size_t nsize,
     if (!is_same_place(h, ra, words, kind, nsize) &&
         !tideT_step(h, ra, words, NULL, kind, nsize))
         return tideT_alloc_slow(h, osize, nsize, words);
+    tideT_check_place(h);
     struct tide_p_cell *cell = cell_here(h, kind);
     if (TIDE_UNLIKELY(nsize > h->store.small_max))
         return tideT_alloc_large(h, cell, osize, nsize);

@@ -5,7 +5,7 @@
 ** another instruction, a block without a kind.  Leaves h->site and the fast
 ** path's copy of where we are.
 */
-#include "attrib.h"
+#include "check.h"
 
 /* No frame, or nothing is to be recorded: this site, by the slow path. */
 static void rest_at(struct tide_heap *h, struct tide_site *site)
@@ -265,5 +265,6 @@ enum tide_kind tideT_locate(struct tide_heap *h, const struct tide_ra *ra,
     else if (ptr == NULL)
         note_made(h, t, kind);
     h->is_untagged_slow = h->is_newborn || is_compiling_here(h, t);
+    tideT_check_place(h);
     return kind;
 }

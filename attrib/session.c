@@ -10,6 +10,7 @@
 ** child side of a fork.
 */
 #include "session.h"
+#include "check.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -266,6 +267,7 @@ void tide_session_close(struct tide_session *session_or_null)
     if (s == NULL || s->is_finished)
         return;
     flush_heads(s);
+    tideT_check_end();
     bool any_open = false;
     for (struct tide_heap *h = s->heaps; h != NULL; h = h->next)
         any_open = any_open || !h->is_idle;

@@ -85,12 +85,10 @@ static bool is_end_valid(const struct tide_heap *h)
            (is_active(t->L) && (*t->link & TIDE_CIST_MARK) != 0);
 }
 
-/* The thread that L's innermost frame may be resuming; NULL: none. */
-static const lua_State *resumed_by(const struct tide_heap *h,
-                                   const lua_State *L)
+const lua_State *tideT_resumed_by(const lua_State *L)
 {
     const char *ci = tideT_L_ci(L);
-    if (ci == NULL || L == h->moving_L || tideT_ci_previous(ci) == NULL ||
+    if (ci == NULL || tideT_ci_previous(ci) == NULL ||
         (tideT_ci_status(ci) & TIDE_CIST_C) == 0)
         return NULL;
     const char *func = tideT_ci_func(ci);
@@ -145,7 +143,8 @@ static void stitch(struct tide_heap *h, struct tide_thread *t, bool is_known)
 static bool follow(struct tide_heap *h, const lua_State *want)
 {
     for (;;) {
-        const lua_State *next = resumed_by(h, h->cur->L);
+        const lua_State *next =
+            h->cur->L == h->moving_L ? NULL : tideT_resumed_by(h->cur->L);
         if (next == NULL || (next != want && !is_active(next)))
             return false;
         struct tide_thread *t = tideT_thread_of(h, next);

@@ -1,0 +1,159 @@
+/*
+** check.c: see check.h.  Compiled into nothing unless -Dcheck=full.
+**
+** Independent of shadow.c, thread.c and the site cache: it starts at the main
+** thread, walks every frame from the root up, follows each resume that can be
+** seen to the next thread, and asks the tree for the node of that path.  Only
+** the innermost pc is taken from the capture; it is checked to lie in the
+** function.
+*/
+#include "check.h"
+
+#if TIDE_CHECK >= 2
+
+# include <stdio.h>
+# include <unistd.h>
+
+# define SAY_MAX   20u
+# define DEPTH_MAX 300000u
+
+static unsigned n_differences; /* of the process; checked builds only */
+static unsigned long n_checked;
+
+static void differ(const struct tide_heap *h, const char *what, uint32_t is,
+                   uint32_t should)
+{
+    if (n_differences++ >= SAY_MAX)
+        return;
+    char line[256];
+    const struct tide_p_node *a = &h->nodes[is];
+    const struct tide_p_node *b = &h->nodes[should];
+    const int n = snprintf(line, sizeof line,
+                           "tidemark: check: %s: is node %u (line %u), should "
+                           "be %u (line %u)\n",
+                           what, is, a->line, should, b->line);
+    if (n > 0 && write(STDERR_FILENO, line, (size_t)n) < 0)
+        _exit(99);
+}
+
+static bool runs(const lua_State *L)
+{
+    const char *ci = tideT_L_ci(L);
+    return ci != NULL && tideT_L_status(L) == 0 &&
+           tideT_ci_previous(ci) != NULL;
+}
+
+static const void *function_of(const char *ci, bool *is_lua)
+{
+    const char *slot = tideT_ci_func(ci);
+    *is_lua = tideT_value_tag(slot) == TIDE_TAG_LCLOSURE;
+    if (*is_lua)
+        return tideT_lclosure_proto(tideT_value_ptr(slot));
+    if (tideT_value_tag(slot) == TIDE_TAG_CCLOSURE)
+        return tideT_cclosure_f(tideT_value_ptr(slot));
+    return tideT_value_tag(slot) == TIDE_TAG_LIGHT_C ? tideT_value_ptr(slot)
+                                                     : NULL;
+}
+
+static uint32_t node_of_frame(struct tide_heap *h, const char *ci,
+                              uint32_t parent, const uint32_t *pc_or_null)
+{
+    bool is_lua;
+    const void *fn = function_of(ci, &is_lua);
+    const char *caller = tideT_ci_previous(ci);
+    if ((tideT_ci_status(caller) & h->cal->layout.cist_fin) != 0)
+        parent = h->finalizer;
+    if (!is_lua)
+        return tideT_child(h, parent, tideT_func_c(h, fn), 0);
+    const struct tide_proto *proto = tideT_proto(h, fn);
+    const uint32_t *pc = pc_or_null != NULL ? pc_or_null : tideT_ci_savedpc(ci);
+    const uint32_t *code = tideT_proto_code(fn);
+    if (pc < code || pc > code + tideT_proto_sizecode(fn))
+        differ(h, "pc is not in its function", parent, parent);
+    const uint32_t line = proto->func == h->other_chunks
+                              ? 0
+                              : tideT_line_of(fn, (int32_t)(pc - code) - 1);
+    return tideT_child(h, parent, proto->func, line);
+}
+
+/* The node of a thread's innermost frame, walked from its root. */
+static uint32_t walk_thread(struct tide_heap *h, const lua_State *L,
+                            uint32_t base, const uint32_t *top_pc)
+{
+    static char *frames[DEPTH_MAX];
+    uint32_t n = 0;
+    for (char *ci = tideT_L_ci(L); tideT_ci_previous(ci) != NULL;
+         ci = tideT_ci_previous(ci)) {
+        if (n == DEPTH_MAX)
+            return base;
+        frames[n++] = ci;
+    }
+    uint32_t node = base;
+    for (uint32_t i = n; i > 0; i--)
+        node = node_of_frame(h, frames[i - 1], node, i == 1 ? top_pc : NULL);
+    return node;
+}
+
+void tideT_check_place(struct tide_heap *h)
+{
+    if (h->g == NULL || h->is_off || h->moving_L != NULL ||
+        h->site == &h->root_site || h->cur == NULL)
+        return;
+    n_checked++;
+    const lua_State *L = h->main_L;
+    uint32_t node = 0;
+    for (;;) {
+        const bool is_last = L == h->cur->L;
+        const char *ci = tideT_L_ci(L);
+        if (ci == NULL || tideT_ci_previous(ci) == NULL)
+            return; /* C code of the host below: nothing to follow */
+        node = walk_thread(h, L, node,
+                           is_last && h->top_is_lua ? h->site->pc : NULL);
+        const lua_State *next = tideT_resumed_by(L);
+        if (next == NULL || !runs(next)) {
+            if (!is_last)
+                return; /* resumed by C code: cannot be seen from here */
+            break;
+        }
+        if (is_last)
+            differ(h, "another thread runs", h->site->node, node);
+        L = next;
+    }
+    if (node != h->site->node)
+        differ(h, "another place", h->site->node, node);
+}
+
+void tideT_check_books(struct tide_heap *h)
+{
+    if (h->g == NULL || h->store.has_foreign || h->pending.block != NULL)
+        return;
+    uint64_t held = 0;
+    uint64_t buffers = 0;
+    for (uint32_t i = 1; i < h->n_cells; i++) {
+        held += tideT_held_bytes(&h->cells[i]);
+        if (h->cells[i].kind == TIDE_KIND_BUFFER)
+            buffers += tideT_held_bytes(&h->cells[i]);
+    }
+    if (held != h->live_bytes)
+        differ(h, "cells do not add up to the heap", 0, 0);
+    if (held - buffers != (uint64_t)tideT_g_total(h->g))
+        differ(h, "the heap is not what Lua counts", 0, 0);
+}
+
+void tideT_check_end(void)
+{
+    char line[128];
+    const int n = snprintf(line, sizeof line,
+                           "tidemark: check: %lu places, %u differences\n",
+                           n_checked, n_differences);
+    if (n_differences == 0)
+        return;
+    if (n > 0 && write(STDERR_FILENO, line, (size_t)n) < 0)
+        _exit(99);
+    _exit(99);
+}
+
+#endif
+
+/* ISO C wants something in every file. */
+typedef int tideT_check_is_built;
