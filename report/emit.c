@@ -205,6 +205,28 @@ void tideR_put_harmless(struct tide_r_sink *sink, const char *bytes, size_t n)
     }
 }
 
+void tideR_put_word(struct tide_r_sink *sink, const char *text)
+{
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyz"
+                                "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                                "0123456789_-./+:,@%";
+    if (*text != '\0' && text[strspn(text, plain)] == '\0') {
+        tideR_puts(sink, text);
+        return;
+    }
+    tideR_puts(sink, "'");
+    while (*text != '\0') {
+        const size_t n = strcspn(text, "'");
+        tideR_put_harmless(sink, text, n);
+        text += n;
+        if (*text == '\'') {
+            tideR_puts(sink, "'\\''");
+            text++;
+        }
+    }
+    tideR_puts(sink, "'");
+}
+
 /* Whether a byte stands for itself in JSON, alone. */
 static bool is_plain(unsigned char c)
 {

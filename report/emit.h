@@ -61,6 +61,9 @@ unsigned tideR_fit(const char *bytes, size_t n, unsigned columns,
 /* Writes it harmless, whatever its length. */
 void tideR_put_harmless(struct tide_r_sink *sink, const char *bytes, size_t n);
 
+/* Writes it harmless and as one word of a shell, in quotes where it must be. */
+void tideR_put_word(struct tide_r_sink *sink, const char *text);
+
 /*
 ** A JSON writer: opens, closes and separates; `key` is NULL in an array.
 ** Rows stand on lines of their own, nothing is kept in memory.  Keys are

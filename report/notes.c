@@ -49,7 +49,8 @@ static enum tide_err make_name(struct tide_model *model,
         snprintf(text, sizeof text, "function <%s:%" PRIu32 ">", source,
                  func->linedefined);
     else
-        snprintf(text, sizeof text, "function <0x%" PRIx64 ">", func->address);
+        snprintf(text, sizeof text, "C function <0x%" PRIx64 ">",
+                 func->address);
     return put_text(model, text, &func->name);
 }
 

@@ -238,29 +238,6 @@ void tideR_text_notes(const struct tide_r_page *page)
                           "lines shown from it may be others");
 }
 
-/* A file's name as a shell takes it. */
-static void put_quoted(const struct tide_r_page *page, const char *text)
-{
-    static const char plain[] = "abcdefghijklmnopqrstuvwxyz"
-                                "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
-                                "0123456789_-./+:,@%";
-    if (*text != '\0' && text[strspn(text, plain)] == '\0') {
-        tideR_puts(page->sink, text);
-        return;
-    }
-    tideR_puts(page->sink, "'");
-    while (*text != '\0') {
-        const size_t n = strcspn(text, "'");
-        tideR_put_harmless(page->sink, text, n);
-        text += n;
-        if (*text == '\'') {
-            tideR_puts(page->sink, "'\\''");
-            text++;
-        }
-    }
-    tideR_puts(page->sink, "'");
-}
-
 void tideR_text_hint(const struct tide_r_page *page, const char *what,
                      const char *arguments)
 {
@@ -268,6 +245,6 @@ void tideR_text_hint(const struct tide_r_page *page, const char *what,
         return;
     tideR_printf(page->sink, "%s: %s report %s ", what, page->look->command,
                  arguments);
-    put_quoted(page, page->look->path);
+    tideR_put_word(page->sink, page->look->path);
     tideR_puts(page->sink, "\n");
 }

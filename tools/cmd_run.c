@@ -15,6 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "../report/emit.h"
 #include "../report/units.h"
 #include "cmd.h"
 #include "run.h"
@@ -172,6 +173,27 @@ static int read_report(struct order *order)
                          name);
 }
 
+/*
+** Whether files can be made where the profiles go.  Said before the program
+** starts: afterwards there would be nothing to report.  A folder that has
+** letters in its name is not known yet.
+*/
+static int check_folder(const char *pattern)
+{
+    char folder[TIDE_OPT_PATH_MAX];
+    char expanded[TIDE_OPT_PATH_MAX];
+    const size_t n = (size_t)(strrchr(pattern, '/') - pattern);
+    snprintf(folder, sizeof folder, "%.*s", n > 0 ? (int)n : 1, pattern);
+    if (strstr(folder, "%p") != NULL || strstr(folder, "%n") != NULL)
+        return CMD_FINE;
+    if (tideC_options_expand(folder, 0, "", expanded, sizeof expanded) !=
+            TIDE_OK ||
+        access(expanded, W_OK | X_OK) == 0)
+        return CMD_FINE;
+    return cmd_wrong_use(NAME, "no profile can be made in '%s': %s", expanded,
+                         strerror(errno));
+}
+
 static int read_place(struct order *order, const char *program)
 {
     const char *out = order->out_or_null;
@@ -194,7 +216,7 @@ static int read_place(struct order *order, const char *program)
     if (!add_out(order->set, order->place.pattern) ||
         !add_options(order->set, "report=none"))
         return cmd_wrong_use(NAME, "--set: too many options");
-    return CMD_FINE;
+    return check_folder(order->place.pattern);
 }
 
 /* What the profiler will read, read here first: its errors are ours. */
@@ -287,18 +309,37 @@ static void print_report(const struct order *order, const char *path)
     tideR_model_close(model);
 }
 
-static void print_names(const struct run_profiles *found)
+static void print_names(struct tide_r_sink *sink,
+                        const struct run_profiles *found)
 {
     char text[TIDE_R_UNIT_MAX];
-    fprintf(stderr, "tidemark: profile: %s\n", shown_path(found->list[0].path));
-    for (size_t i = 1; i < found->n && i <= OTHERS_SHOWN; i++)
-        fprintf(stderr, "tidemark: also: %s (pid %ld, %s allocated%s)\n",
-                shown_path(found->list[i].path), (long)found->list[i].pid,
-                tideR_bytes_text((int64_t)found->list[i].alloc_bytes, text),
-                found->list[i].is_open ? ", still running" : "");
+    tideR_puts(sink, "tidemark: profile: ");
+    tideR_put_word(sink, shown_path(found->list[0].path));
+    for (size_t i = 1; i < found->n && i <= OTHERS_SHOWN; i++) {
+        tideR_puts(sink, "\ntidemark: also: ");
+        tideR_put_word(sink, shown_path(found->list[i].path));
+        tideR_printf(
+            sink, " (pid %ld, %s allocated%s)", (long)found->list[i].pid,
+            tideR_bytes_text((int64_t)found->list[i].alloc_bytes, text),
+            found->list[i].is_open ? ", still running" : "");
+    }
     if (found->n > OTHERS_SHOWN + 1)
-        fprintf(stderr, "tidemark: and %zu more profiles beside it\n",
-                found->n - OTHERS_SHOWN - 1);
+        tideR_printf(sink, "\ntidemark: and %zu more profiles beside it",
+                     found->n - OTHERS_SHOWN - 1);
+    tideR_puts(sink, "\n");
+}
+
+/* Which profiles there are, and what to type next. */
+static void print_hints(const struct order *order,
+                        const struct run_profiles *found)
+{
+    struct tide_r_sink sink = tideR_sink(stderr);
+    print_names(&sink, found);
+    if (order->options.report == TIDE_REPORT_TEXT)
+        return; /* the report has said it */
+    tideR_printf(&sink, "tidemark: next: %s report ", cmd_tool());
+    tideR_put_word(&sink, shown_path(found->list[0].path));
+    tideR_puts(&sink, "\n");
 }
 
 static void print_end(const struct order *order, const struct run_end *end,
@@ -316,10 +357,7 @@ static void print_end(const struct order *order, const struct run_end *end,
     if (order->options.report != TIDE_REPORT_NONE)
         print_report(order, shown_path(found.list[0].path));
     if (!order->options.quiet)
-        print_names(&found);
-    if (!order->options.quiet && order->options.report != TIDE_REPORT_TEXT)
-        fprintf(stderr, "tidemark: next: %s report %s\n", cmd_tool(),
-                shown_path(found.list[0].path));
+        print_hints(order, &found);
     run_profiles_close(&found);
 }
 

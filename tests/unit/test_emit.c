@@ -132,6 +132,29 @@ TEST(emit_cells_never_overflow)
     free(out);
 }
 
+/* As a shell's word. */
+static const char *word(const char *text)
+{
+    static char out[256];
+    FILE *file = fmemopen(out, sizeof out, "w");
+    CHECK(file != NULL);
+    struct tide_r_sink sink = tideR_sink(file);
+    tideR_put_word(&sink, text);
+    fclose(file);
+    return out;
+}
+
+TEST(emit_words_are_a_shell_s)
+{
+    CHECK_STR(word("a/b-1.tide"), "a/b-1.tide");
+    CHECK_STR(word(""), "''");
+    CHECK_STR(word("a b"), "'a b'");
+    CHECK_STR(word("$(x)`y`;\"*"), "'$(x)`y`;\"*'");
+    CHECK_STR(word("it's"), "'it'\\''s'");
+    CHECK_STR(word("\xC3\xA4"), "'\xC3\xA4'");
+    CHECK_STR(word("a\x1b[1m"), "'a" FFFD "[1m'");
+}
+
 /* ---- JSON --------------------------------------------------------------- */
 
 /* A string written as JSON and read back by another library. */

@@ -295,7 +295,7 @@ TEST(model_names_what_has_no_name)
     syn_func(heap, TIDE_P_OTHER_STACKS, "", "", 0, 0);
     struct tide_model *model = made_model(&made);
     CHECK(func_of(model, "[host]") == &model->funcs[0]);
-    CHECK(func_of(model, "function <0xabc>") != NULL);
+    CHECK(func_of(model, "C function <0xabc>") != NULL);
     CHECK(func_of(model, "function <x.lua:7>") != NULL);
     CHECK(func_of(model, "[coroutine body]") != NULL);
     CHECK(func_of(model, "[coroutine]") != NULL);
