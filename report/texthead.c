@@ -212,7 +212,8 @@ static void put_kinds(const struct tide_r_page *page)
                 tideR_share_text((int64_t)bytes, all, text));
     }
     tideR_pick_close(&pick);
-    tideR_put_wrapped(page, "  ", "  ", line.text);
+    if (all > 0)
+        tideR_put_wrapped(page, "  ", "  ", line.text);
 }
 
 void tideR_text_header(const struct tide_r_page *page)

@@ -48,7 +48,7 @@ struct verdict {
     uint64_t n_cycles;
     uint64_t alloc_bytes;
     uint64_t live_bytes;
-    uint64_t n_faults; /* of the books */
+    uint64_t n_faults; /* of structure and books */
     char *faults[FAULTS_MAX];
 };
 
@@ -92,32 +92,24 @@ static void examine(struct verdict *verdict)
     tideP_check(verdict->profile, verdict->is_exact, keep_fault, verdict);
 }
 
-/* What can be said against it, the damage first; NULL: nothing. */
-static const struct tide_p_problem *damage_of(const struct verdict *verdict)
-{
-    const struct tide_p_problem *problem =
-        tideP_reader_problem(verdict->profile);
-    return problem->err != TIDE_OK ? problem : NULL;
-}
-
 static bool is_partly_in_memory(const struct verdict *verdict)
 {
     const struct tide_p_header *header = tideP_reader_header(verdict->profile);
     return (header->flags & TIDE_P_FLAG_PARTLY_IN_MEMORY) != 0;
 }
 
+static uint64_t count_faults(const struct verdict *verdict)
+{
+    return verdict->n_faults + is_partly_in_memory(verdict);
+}
+
 static bool is_whole(const struct verdict *verdict)
 {
-    return damage_of(verdict) == NULL && verdict->n_faults == 0 &&
-           !is_partly_in_memory(verdict);
+    return count_faults(verdict) == 0;
 }
 
 static void print_faults(const struct verdict *verdict)
 {
-    const struct tide_p_problem *damage = damage_of(verdict);
-    if (damage != NULL)
-        cmd_error(verdict->path, "%s (at byte %" PRIu64 ")", damage->text,
-                  damage->offset);
     if (is_partly_in_memory(verdict))
         cmd_error(verdict->path, "the disk was full, rows are missing");
     for (uint64_t i = 0; i < verdict->n_faults && i < FAULTS_MAX; i++)
@@ -132,13 +124,16 @@ static void print_line(const struct verdict *verdict)
 {
     char allocated[TIDE_R_UNIT_MAX];
     char live[TIDE_R_UNIT_MAX];
-    const char *books = verdict->n_faults > 0 ? "the books do not balance"
-                        : verdict->is_exact   ? "the books balance"
-                                              : "sums not compared";
+    char result[TIDE_R_UNIT_MAX + 16] = "the books balance";
+    if (!is_whole(verdict))
+        snprintf(result, sizeof result, "faults: %s",
+                 tideR_count_text((int64_t)count_faults(verdict), live));
+    else if (!verdict->is_exact)
+        snprintf(result, sizeof result, "sums not compared");
     printf("%s: %s, %s; %s; %" PRIu64 " states, %" PRIu64 " nodes, %" PRIu64
            " cells, %" PRIu64 " cycles, %s allocated, %s live\n",
            verdict->path, is_whole(verdict) ? "whole" : "not whole",
-           verdict->state, books, verdict->n_states, verdict->n_nodes,
+           verdict->state, result, verdict->n_states, verdict->n_nodes,
            verdict->n_cells, verdict->n_cycles,
            tideR_bytes_text((int64_t)verdict->alloc_bytes, allocated),
            tideR_bytes_text((int64_t)verdict->live_bytes, live));
@@ -146,10 +141,7 @@ static void print_line(const struct verdict *verdict)
 
 static void put_faults(struct tide_r_json *json, const struct verdict *verdict)
 {
-    const struct tide_p_problem *damage = damage_of(verdict);
     tideR_json_open(json, "faults", '[');
-    if (damage != NULL)
-        tideR_json_str(json, NULL, damage->text);
     if (is_partly_in_memory(verdict))
         tideR_json_str(json, NULL, "the disk was full, rows are missing");
     for (uint64_t i = 0; i < verdict->n_faults && i < FAULTS_MAX; i++)
@@ -176,9 +168,7 @@ static void print_json(const struct verdict *verdict)
     tideR_json_int(&json, "cycles", (int64_t)verdict->n_cycles);
     tideR_json_int(&json, "alloc_bytes", (int64_t)verdict->alloc_bytes);
     tideR_json_int(&json, "live_bytes", (int64_t)verdict->live_bytes);
-    tideR_json_int(&json, "n_faults",
-                   (int64_t)verdict->n_faults + (damage_of(verdict) != NULL) +
-                       is_partly_in_memory(verdict));
+    tideR_json_int(&json, "n_faults", (int64_t)count_faults(verdict));
     put_faults(&json, verdict);
     tideR_json_close(&json, '}');
     tideR_puts(&sink, "\n");

@@ -35,8 +35,8 @@
 static const char usage[] =
     "usage: tidemark run [OPTION...] [--] PROGRAM [ARGUMENT...]\n"
     "\n"
-    "Runs PROGRAM under the profiler and prints a report on stderr when it has\n"
-    "ended.  A PROGRAM that ends in .lua is run by lua5.4.\n"
+    "Runs PROGRAM under the profiler and prints a report on stderr when it\n"
+    "has ended.  A PROGRAM that ends in .lua is run by lua5.4.\n"
     "\n"
     "  -o, --out FILE         the profile; %p is the process id; default\n"
     "                         PROGRAM.%p.tide in the current directory\n"
