@@ -88,22 +88,30 @@ static bool save_for_report(struct tide_session *session, char *path)
     return false;
 }
 
+/*
+** A forked child has no file of its own until its copy of a state is used;
+** before that it has nothing to say.
+*/
+static bool is_idle_child(const char *path)
+{
+    return getpid() != g_agent.pid &&
+           (path[0] == '\0' || strcmp(path, g_agent.path) == 0);
+}
+
 static void finish_session(struct tide_session *session)
 {
     char path[TIDE_OPT_PATH_MAX];
     const bool has_states = g_agent.n_states > 0;
     snprintf(path, sizeof path, "%s", tide_session_path(session));
     const bool is_in_memory = path[0] == '\0';
-    /* A child that made no file of its own has nothing to say. */
-    const bool is_parents =
-        getpid() != g_agent.pid && strcmp(path, g_agent.path) == 0;
-    bool is_reported = wants_report() && has_states && !is_parents;
+    const bool is_idle = is_idle_child(path);
+    bool is_reported = wants_report() && has_states && !is_idle;
     if (is_in_memory && is_reported)
         is_reported = save_for_report(session, path);
     tide_session_close(session);
     if (is_reported)
         tideG_report(path, &g_agent.options);
-    if (is_in_memory ? is_reported : !has_states && !is_parents)
+    if (is_in_memory ? is_reported : !has_states && !is_idle)
         unlink(path);
 }
 

@@ -232,7 +232,8 @@ def check_hosts(tap, place):
                 ("atexit", [], "atexit", 1000, 1),
                 ("wrap", [options.meter], "wrap", 3000, 1),
                 ("box", [options.meter], "box", 1000, 1),
-                ("foreign", [], "foreign", 4000, 4)):
+                ("foreign", [], "foreign", 4000, 4),
+                ("child", [], "child", 2000, 1)):
             check_host(tap, place, "%s %s" % (name, mode),
                        [host, mode] + arguments, chunk, 2, n, states)
 
@@ -312,10 +313,14 @@ def check_reports(tap, place):
     tap.add(len(re.findall(r"^  pid \d+", done.stderr, re.M)) == 1 and
             "from a child\nend\n" == done.stdout,
             "children without Lua print no report", done)
+    host = place.options.hosts["shared"]
+    done = place.preload([host, "child"], "out=%p.tide,report=text,top=1")
+    tap.add(len(re.findall(r"^  pid \d+", done.stderr, re.M)) == 1 and
+            done.stdout == "fine\n",
+            "a forked child that does nothing prints no report", done)
     place.write("cd.lua", SCRIPT + "print(1)\n")
     done = place.preload([lua, "cd.lua"], "out=x.tide,report=text", PATH="")
     tap.add("cd.lua:2" in done.stderr, "the report needs no PATH", done)
-    os.unlink(os.path.join(place.folder, "x.tide"))
 
 
 # --------------------------------------------------------------- module

@@ -9,6 +9,7 @@
 **   two A B       two Lua libraries, each opened RTLD_LOCAL, in turns
 **   reload P      a plugin with Lua that is closed and opened again
 **   foreign       lua_newstate with an allocator of its own, several states
+**   child         forks a child that leaves without using its copy
 **   mdwe PROG...  forbids pages that are written and run, then runs PROG
 **
 ** Each ends with "fine"; a check that does not hold ends it with status 1.
@@ -21,6 +22,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "meter.h"
@@ -226,6 +228,24 @@ static void mode_foreign(char **args)
     must(own.held_bytes == 0, "everything came back");
 }
 
+/* --------------------------------------------------------------- child */
+
+static void mode_child(char **args)
+{
+    int status;
+    (void)args;
+    lua_State *L = luaL_newstate();
+    luaL_openlibs(L);
+    run(L, "=child", thousand);
+    fflush(NULL);
+    const pid_t pid = fork();
+    if (pid == 0)
+        exit(0);
+    must(waitpid(pid, &status, 0) == pid && status == 0, "the child ends well");
+    run(L, "=child", thousand);
+    lua_close(L);
+}
+
 /* ---------------------------------------------------------------- mdwe */
 
 static void mode_mdwe(char **args)
@@ -246,7 +266,7 @@ int main(int argc, char **argv)
         {"atexit", 0, mode_atexit}, {"wrap", 1, mode_wrap},
         {"box", 1, mode_box},       {"two", 2, mode_two},
         {"reload", 1, mode_reload}, {"foreign", 0, mode_foreign},
-        {"mdwe", 1, mode_mdwe},
+        {"child", 0, mode_child},   {"mdwe", 1, mode_mdwe},
     };
     for (size_t i = 0; i < sizeof modes / sizeof modes[0]; i++) {
         if (argc >= 2 && argc - 2 >= modes[i].n_args &&
