@@ -51,19 +51,20 @@ static void cell_fault(struct books *books, uint32_t i, const char *text)
           books->heap, i, cell->node, tideC_kind_name(cell->kind), text);
 }
 
-/* alloc + moved - freed; never wraps. */
-static __int128 live_of(uint64_t alloc, int64_t moved, uint64_t freed)
+/* Never wraps. */
+static __int128 live_of(uint64_t inherited, uint64_t alloc, int64_t moved,
+                        uint64_t freed)
 {
-    return (__int128)alloc + moved - freed;
+    return (__int128)inherited + alloc + moved - freed;
 }
 
 static void check_cell(struct books *books, uint32_t i)
 {
     const struct tide_p_cell *c = &books->view->cells[i];
-    const __int128 live_bytes =
-        live_of(c->alloc_bytes, c->moved_bytes, c->freed_bytes);
-    const __int128 live_blocks =
-        live_of(c->alloc_blocks, c->moved_blocks, c->freed_blocks);
+    const __int128 live_bytes = live_of(c->inherited_bytes, c->alloc_bytes,
+                                        c->moved_bytes, c->freed_bytes);
+    const __int128 live_blocks = live_of(c->inherited_blocks, c->alloc_blocks,
+                                         c->moved_blocks, c->freed_blocks);
     if (live_bytes < 0)
         cell_fault(books, i, "more bytes freed than made or taken over");
     else if (live_bytes < c->closed_bytes)

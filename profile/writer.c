@@ -77,6 +77,8 @@ static bool is_piece_valid(const struct tide_writer *writer,
 
 bool tideP_writer_is_valid(const struct tide_writer *writer)
 {
+    if (writer->is_finished)
+        return true;
     uint32_t n_outside = 0;
     size_t pieces_bytes = 0, ready_bytes = 0;
     for (uint32_t i = 0; i < writer->n_pieces; i++) {
@@ -384,7 +386,7 @@ static enum tide_err grow_section(struct tide_writer *writer,
                                   size_t need_bytes)
 {
     const size_t bytes = next_piece_bytes(writer, section, need_bytes);
-    if (writer->owner_pid != getpid())
+    if (writer->is_finished || writer->owner_pid != getpid())
         return TIDE_ERR_STATE;
     if (writer->has_file) {
         const int error =
@@ -491,12 +493,15 @@ static void trim_piece(const struct tide_writer *writer,
 */
 static void finish_file(struct tide_writer *writer)
 {
+    writer->is_finished = true;
     for (uint32_t i = 0; writer->n_outside > 0 && i < writer->n_pieces; i++) {
         struct tide_piece *piece = &writer->pieces[i];
         if (piece->is_in_file || piece->ordinal >= piece->section->n_extents)
             continue;
         trim_piece(writer, piece);
-        const int error = tideP_piece_to_file(writer, piece, false);
+        int error = tideP_piece_to_file(writer, piece, true);
+        if (error != 0)
+            error = tideP_piece_to_file(writer, piece, false);
         if (error == 0)
             continue;
         tideP_writer_latch(writer, error);
@@ -509,10 +514,15 @@ static void finish_file(struct tide_writer *writer)
 /* 0, or the errno that kept the file from being whole. */
 static int finish_if_ours(struct tide_writer *writer)
 {
+    int error = 0;
     if (!writer->has_file || writer->owner_pid != getpid())
         return 0;
+    tideP_writer_lock(writer);
     finish_file(writer);
-    return writer->n_outside > 0 ? writer->latched_errno : 0;
+    if (writer->n_outside > 0)
+        error = writer->latched_errno;
+    tideP_writer_unlock(writer);
+    return error;
 }
 
 enum tide_err tideP_writer_finish(struct tide_writer *writer)

@@ -79,7 +79,7 @@ enum tide_err tideP_section_open(struct tide_writer *writer, uint32_t heap,
 /*
 ** Makes base[0 .. want_bytes) usable; new pages are zero.  errno is kept.
 ** Errors: NOMEM; nothing changes then.  STATE in a forked child that has not
-** called tideP_writer_detach.
+** called tideP_writer_detach, and after tideP_writer_finish.
 */
 TIDE_COLD enum tide_err tideP_section_grow(struct tide_writer *writer,
                                            struct tide_section *section,
@@ -103,7 +103,11 @@ enum tide_err tideP_writer_save(struct tide_writer *writer, const char *path);
 /*
 ** In a forked child, before anything is counted: every mapping of the
 ** parent's file becomes a private copy in memory at the same address, the
-** descriptor is closed, the parent's file is not touched.  Errors: NOMEM.
+** descriptor is closed, the parent's file is not touched.  The parent may have
+** gone on since the fork: counts are as they are now, and behind the records
+** that the child knows of there may be newer ones; the caller puts both right.
+** Errors: NOMEM; sections are then the parent's still and must not be written
+** to.  Calling it again is allowed.
 */
 enum tide_err tideP_writer_detach(struct tide_writer *writer);
 
@@ -117,7 +121,8 @@ enum tide_err tideP_writer_move_to(struct tide_writer *writer,
 
 /*
 ** Finishes the file (state TIDE_P_CLOSED) but leaves everything mapped, for a
-** process that may still free blocks on its way out.  Errors: as close.
+** process that may still free blocks on its way out.  Sections grow no more:
+** tideP_section_grow says STATE.  In memory it does nothing.  Errors: as close.
 */
 enum tide_err tideP_writer_finish(struct tide_writer *writer);
 

@@ -188,6 +188,17 @@ enum tide_err tideP_writer_save(struct tide_writer *writer, const char *path)
     return TIDE_ERR_IO;
 }
 
+/* Pages that are empty stay without memory. */
+static void copy_pages(unsigned char *to, const unsigned char *from,
+                       size_t bytes)
+{
+    static const unsigned char zeros[TIDE_P_PAGE];
+    tide_assert(bytes % TIDE_P_PAGE == 0);
+    for (size_t i = 0; i < bytes; i += TIDE_P_PAGE)
+        if (memcmp(from + i, zeros, TIDE_P_PAGE) != 0)
+            memcpy(to + i, from + i, TIDE_P_PAGE);
+}
+
 /* Private memory at the same address, with the first bytes copied. */
 static enum tide_err make_private(void *at, size_t bytes, size_t copy_bytes)
 {
@@ -195,7 +206,7 @@ static enum tide_err make_private(void *at, size_t bytes, size_t copy_bytes)
                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (fresh == MAP_FAILED)
         return TIDE_ERR_NOMEM;
-    memcpy(fresh, at, copy_bytes);
+    copy_pages(fresh, at, copy_bytes);
     if (mremap(fresh, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, at) !=
         MAP_FAILED)
         return TIDE_OK;

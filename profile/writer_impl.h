@@ -35,6 +35,7 @@ struct tide_writer {
     int fd;            /* of the file; -1: none, or lost */
     int latched_errno; /* first failure of the file; 0: none */
     bool has_file;     /* there is a file that is ours */
+    bool is_finished;  /* nothing is added to it any more */
     pid_t owner_pid;   /* process that may write to it */
     dev_t dev;         /* the file's identity */
     ino_t ino;

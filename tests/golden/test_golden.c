@@ -46,9 +46,9 @@ TEST(golden_v1_small)
     CHECK_STR(tideP_view_string(view, view->funcs[13].source, NULL),
               "@src/mod1.lua");
     CHECK_EQ(view->head->state, TIDE_P_HEAP_CLOSED);
-    CHECK_EQ(view->head->peak_bytes, 2523492);
-    CHECK_EQ(walk.n_cells, 85);
-    CHECK_EQ(walk.live_bytes, 2460615);
+    CHECK_EQ(view->head->peak_bytes, 2728719);
+    CHECK_EQ(walk.n_cells, 84);
+    CHECK_EQ(walk.live_bytes, 2675660);
     CHECK_EQ(walk.string_bytes, 460);
     tideP_reader_close(profile);
 }
@@ -61,8 +61,8 @@ TEST(golden_v1_killed)
     CHECK_EQ(tideP_reader_n_heaps(profile), 2);
     CHECK_EQ(tideP_reader_heap(profile, 1)->n_nodes, 40);
     CHECK_EQ(tideP_reader_heap(profile, 1)->head->state, TIDE_P_HEAP_OPEN);
-    CHECK_EQ(walk.n_cells, 127);
-    CHECK_EQ(walk.live_bytes, 3734265);
+    CHECK_EQ(walk.n_cells, 118);
+    CHECK_EQ(walk.live_bytes, 3498889);
     tideP_reader_close(profile);
 }
 

@@ -11,6 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../../profile/reader.h"
+
 #define LINES_PER_FUNC   100u
 #define FUNCS_PER_SOURCE 12u
 #define START_UNIX_NS    1796040000000000000u
@@ -167,7 +169,7 @@ static uint64_t peak_of(const struct syn_heap *heap,
     if (heap->head->peak_is_past != 0 &&
         cell->peak_epoch == heap->head->peak_epoch)
         return cell->peak_bytes;
-    return cell->alloc_bytes + (uint64_t)cell->moved_bytes - cell->freed_bytes;
+    return tideP_cell_live_bytes(cell);
 }
 
 void syn_heap_settle(struct syn_heap *heap)
@@ -182,10 +184,8 @@ void syn_heap_close(struct syn_heap *heap)
     syn_heap_settle(heap);
     for (uint32_t i = 1; i < heap->head->n_cells; i++) {
         struct tide_p_cell *cell = syn_cell_at(heap, i);
-        cell->closed_bytes =
-            cell->alloc_bytes + (uint64_t)cell->moved_bytes - cell->freed_bytes;
-        cell->closed_blocks = cell->alloc_blocks +
-                              (uint64_t)cell->moved_blocks - cell->freed_blocks;
+        cell->closed_bytes = tideP_cell_live_bytes(cell);
+        cell->closed_blocks = tideP_cell_live_blocks(cell);
     }
     heap->head->close_mono_ns = heap->head->open_mono_ns + 5000000000u;
     heap->head->state = TIDE_P_HEAP_CLOSED;
@@ -246,9 +246,12 @@ static void fill_cell(struct syn_heap *heap, struct tide_p_cell *cell,
     cell->young_blocks = cell->freed_blocks / (1 + pick(rng, 4));
     cell->young_bytes = cell->freed_bytes / (1 + pick(rng, 4));
     cell->peak_epoch = pick(rng, 2) ? heap->head->peak_epoch : 1;
-    const uint64_t live_bytes = cell->alloc_bytes - cell->freed_bytes;
-    cell->peak_bytes = live_bytes + pick(rng, 500);
-    cell->peak_blocks = cell->alloc_blocks - cell->freed_blocks;
+    if (pick(rng, 8) == 0) {
+        cell->inherited_blocks = pick(rng, 20);
+        cell->inherited_bytes = cell->inherited_blocks * 40;
+    }
+    cell->peak_bytes = tideP_cell_live_bytes(cell) + pick(rng, 500);
+    cell->peak_blocks = tideP_cell_live_blocks(cell);
 }
 
 static void add_random_cells(struct syn_heap *heap, uint32_t node,
@@ -273,8 +276,7 @@ static void move_some(struct syn_heap *heap, uint64_t *rng)
     for (uint32_t i = 0; n > 2 && i < n / 8; i++) {
         struct tide_p_cell *a = syn_cell_at(heap, 1 + pick(rng, n - 1));
         struct tide_p_cell *b = syn_cell_at(heap, 1 + pick(rng, n - 1));
-        const int64_t live = (int64_t)(a->alloc_bytes - a->freed_bytes);
-        const int64_t bytes = (live + a->moved_bytes) / 2;
+        const int64_t bytes = (int64_t)tideP_cell_live_bytes(a) / 2;
         if (bytes <= 0 || a == b)
             continue;
         a->moved_bytes -= bytes;

@@ -125,6 +125,19 @@ TEST(check_live_blocks_are_not_negative)
                        "made or taken over");
 }
 
+TEST(check_what_was_inherited_counts)
+{
+    struct books *books = open_books();
+    the_cell(books)->alloc_bytes = 0;
+    the_cell(books)->inherited_bytes = 400;
+    CHECK_EQ(check(books, true).n, 0);
+    books = open_books();
+    the_cell(books)->alloc_bytes = 0;
+    the_cell(books)->inherited_bytes = 399;
+    CHECK_FAULT(books, "heap 0, cell 1 (node 1, table): more bytes freed than "
+                       "made or taken over");
+}
+
 TEST(check_huge_counters_do_not_wrap)
 {
     struct books *books = open_books();

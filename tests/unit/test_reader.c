@@ -747,11 +747,11 @@ TEST(reader_a_node_has_one_cell_of_a_kind)
 TEST(reader_a_cell_in_no_chain_is_found_and_chained)
 {
     uint32_t first, second;
-    const char *path = make_compact(5);
-    find_pair(path, &first, &second);
     char text[80];
-    PATCH(path, TIDE_P_CELLS, tide_p_cell, first, next, 0);
-    snprintf(text, sizeof text, "heap 0, cell %u: is in no chain", second);
+    const char *path = make_compact(5);
+    const uint32_t node = find_pair(path, &first, &second);
+    PATCH(path, TIDE_P_NODES, tide_p_node, node, first_cell, second);
+    snprintf(text, sizeof text, "heap 0, cell %u: is in no chain", first);
     tideP_reader_close(damaged(path, text));
 }
 

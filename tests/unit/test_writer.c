@@ -334,6 +334,41 @@ TEST(writer_goes_on_in_a_file_that_was_unlinked)
     CHECK_EQ(tideP_writer_close(writer), TIDE_OK);
 }
 
+TEST(writer_finish_closes_the_file_and_leaves_it_mapped)
+{
+    const char *path = scratch_path("a.tide");
+    const struct syn_shape shape = {.seed = 3, .n_nodes = 900};
+    static struct syn_heap heap;
+    struct tide_profile *profile;
+    struct tide_p_problem problem;
+    struct tide_writer *writer = open_writer(path);
+    syn_fill(writer, &shape, 0, &heap);
+    CHECK_EQ(tideP_writer_finish(writer), TIDE_OK);
+    CHECK_EQ(tideP_writer_header(writer)->state, TIDE_P_CLOSED);
+    struct tide_section *cells = &heap.sections[TIDE_P_CELLS];
+    const size_t ready_bytes = cells->ready_bytes;
+    CHECK_EQ(tideP_section_grow(writer, cells, ready_bytes + 1),
+             TIDE_ERR_STATE);
+    CHECK_EQ(cells->ready_bytes, ready_bytes);
+    /* The last frees are still seen. */
+    syn_cell_at(&heap, 1)->closed_bytes = 0;
+    CHECK_EQ(tideP_reader_open(path, &profile, &problem), TIDE_OK);
+    CHECK_STR(tideP_reader_problem(profile)->text, "");
+    CHECK_EQ(tideP_reader_heap(profile, 0)->cells[1].closed_bytes, 0);
+    tideP_reader_close(profile);
+    CHECK_EQ(tideP_writer_finish(writer), TIDE_OK);
+    CHECK_EQ(tideP_writer_close(writer), TIDE_OK);
+}
+
+TEST(writer_finish_in_memory_does_nothing)
+{
+    struct tide_writer *writer = open_writer(NULL);
+    struct tide_section *s = open_section(writer, TIDE_P_CELLS, 64 * MIB);
+    CHECK_EQ(tideP_writer_finish(writer), TIDE_OK);
+    grow_to(writer, s, MIB);
+    CHECK_EQ(tideP_writer_close(writer), TIDE_OK);
+}
+
 /* ---- save --------------------------------------------------------------- */
 
 TEST(writer_save_writes_a_compact_copy)

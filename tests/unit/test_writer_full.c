@@ -107,6 +107,41 @@ TEST(writer_close_tries_once_more)
     CHECK(umount(dir) == 0);
 }
 
+TEST(writer_finish_maps_what_was_outside)
+{
+    const char *path = scratch_path("a.tide");
+    static struct syn_heap heap;
+    struct tide_writer *writer = open_writer(path);
+    syn_heap_open(writer, &heap);
+    g_fallocate_errno = ENOSPC;
+    add_until(&heap, TIDE_P_FLAG_PARTLY_IN_MEMORY);
+    const uint32_t n_nodes = heap.head->n_nodes;
+    errno = 0;
+    CHECK_EQ(tideP_writer_finish(writer), TIDE_ERR_IO);
+    CHECK_EQ(errno, ENOSPC);
+    CHECK_EQ(tideP_writer_close(writer), TIDE_ERR_IO);
+    CHECK_STR(problem_of(path), "the disk was full when it was written");
+
+    g_fallocate_errno = 0;
+    writer = open_writer(path);
+    syn_heap_open(writer, &heap);
+    g_fallocate_errno = ENOSPC;
+    add_until(&heap, TIDE_P_FLAG_PARTLY_IN_MEMORY);
+    g_fallocate_errno = 0;
+    CHECK_EQ(heap.head->n_nodes, n_nodes);
+    CHECK_EQ(tideP_writer_finish(writer), TIDE_OK);
+    CHECK_EQ(flags_of(writer), 0);
+    for (uint32_t i = 1; i < n_nodes; i++)
+        syn_cell_at(&heap, i)->freed_blocks = 1;
+    CHECK_EQ(tideP_writer_close(writer), TIDE_OK);
+    check_added(path, n_nodes);
+    struct tide_profile *profile;
+    struct tide_p_problem problem;
+    CHECK_EQ(tideP_reader_open(path, &profile, &problem), TIDE_OK);
+    CHECK_EQ(tideP_reader_heap(profile, 0)->cells[n_nodes - 1].freed_blocks, 1);
+    tideP_reader_close(profile);
+}
+
 TEST(writer_uses_the_disk_to_its_end)
 {
     const char *dir = mount_small(8 * MIB);
