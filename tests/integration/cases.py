@@ -173,12 +173,14 @@ def field(row, path):
 
 
 def added(found):
-    """Adds up the numbers of rows."""
+    """Adds up the numbers of rows, also those of objects in them."""
     total = {}
     for row in found:
-        for key, number in row.items():
-            if isinstance(number, (int, float)):
-                total[key] = total.get(key, 0) + number
+        for key, value in row.items():
+            if isinstance(value, dict):
+                total[key] = added([total.get(key, {}), value])
+            elif isinstance(value, (int, float)):
+                total[key] = total.get(key, 0) + value
     return total
 
 

@@ -2,7 +2,7 @@
 """The command line: exit codes, errors, what `run` hands through, and that no
 bad input makes it crash.  Prints TAP.
 
-usage: cli.py --tidemark FILE --golden DIR -- INTERPRETER
+usage: cli.py --tidemark FILE --golden DIR --man FILE -- INTERPRETER
 """
 import argparse
 import glob
@@ -40,6 +40,7 @@ class Cli:
     def __init__(self, options, folder, tap):
         self.tidemark, self.golden = options.tidemark, options.golden
         self.lua, self.folder, self.tap = options.lua, folder, tap
+        self.man = options.man
         self.env = {k: v for k, v in os.environ.items()
                     if k not in ("TIDEMARK", "LUA_INIT", "LUA_INIT_5_4",
                                  "COLUMNS", "NO_COLOR")}
@@ -120,6 +121,38 @@ def check_use(cli):
     ]
     for args, why in wrong:
         cli.expect(" ".join(args), cli(*args), 2, "^tidemark: .*" + why)
+
+
+def check_man(cli):
+    """What the command takes and prints stands in the man page."""
+    with open(cli.man, encoding="utf-8") as file:
+        man = file.read().replace("\\--", "--")
+    for command in ("run", "report", "check"):
+        text = cli("help", command).stdout.decode()
+        missing = [word for word in re.findall(r"--[a-z]+", text)
+                   if "**%s**" % word not in man]
+        cli.tap.add(text and not missing, "the man page has the options of " +
+                    command, missing)
+    keys = re.findall(r"^  (\w+)=", cli("help", "options").stdout.decode(), re.M)
+    missing = [key for key in keys if "**%s=" % key not in man]
+    cli.tap.add(keys and not missing, "the man page has every key", missing)
+    small = os.path.join(cli.golden, "v1", "small.tide")
+    report = json.loads(cli("report", "--json", small).stdout)
+    names = set()
+
+    def collect(value):
+        if isinstance(value, dict):
+            names.update(value)
+            for inner in value.values():
+                collect(inner)
+        elif isinstance(value, list):
+            for inner in value[:1]:
+                collect(inner)
+    collect(report)
+    missing = [n for n in names
+               if '"%s"' % n not in man and "**%s**" % n not in man]
+    cli.tap.add(len(names) > 60 and not missing,
+                "the man page has every key of the JSON", missing)
 
 
 def check_bad_profiles(cli):
@@ -412,13 +445,16 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--tidemark", required=True)
     parser.add_argument("--golden", required=True)
+    parser.add_argument("--man", required=True)
     parser.add_argument("lua", nargs=1)
     options = parser.parse_args()
     options.tidemark = os.path.abspath(options.tidemark)
     options.golden = os.path.abspath(options.golden)
+    options.man = os.path.abspath(options.man)
     options.lua = options.lua[0]
     tap = Tap()
-    checks = [check_use, check_bad_profiles, check_report, check_check,
+    checks = [check_use, check_man, check_bad_profiles, check_report,
+              check_check,
               check_run_status, check_run_hands_through, check_names,
               check_children, check_signals, check_job_control,
               check_terminal]

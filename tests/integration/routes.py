@@ -238,6 +238,19 @@ def check_hosts(tap, place):
                        [host, mode] + arguments, chunk, 2, n, states)
 
 
+def check_running(tap, place):
+    """Other threads are in the middle of Lua code when the process ends."""
+    host = place.options.hosts["shared"]
+    wrong = []
+    for _ in range(10):
+        done = place.preload([host, "running"], "out=x.tide")
+        sound = place.is_sound()
+        if (done.returncode, done.stdout, done.stderr) != (0, "fine\n", "") \
+                or sound.returncode != 0:
+            wrong.append("%s\n%s" % (done, sound.stdout + sound.stderr))
+    tap.add(not wrong, "threads that run Lua code at exit", "\n".join(wrong))
+
+
 def check_plugins(tap, place):
     options = place.options
     chunk = '[string "kept = {}..."]'
@@ -433,7 +446,7 @@ def main():
     tap = Tap()
     for check in (check_inactive, check_silent, check_wrong_options,
                   check_other_luas, check_interpreter, check_rights,
-                  check_parent_and_child, check_hosts, check_plugins,
+                  check_parent_and_child, check_hosts, check_running, check_plugins,
                   check_symbolic, check_reports, check_module,
                   check_lua_init):
         with tempfile.TemporaryDirectory() as folder:

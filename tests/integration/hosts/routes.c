@@ -8,7 +8,9 @@
 **                 lua_getallocf, as LPeg does, under a host's own allocator
 **   two A B       two Lua libraries, each opened RTLD_LOCAL, in turns
 **   reload P      a plugin with Lua that is closed and opened again
-**   foreign       lua_newstate with an allocator of its own, several states
+**   foreign       lua_newstate with an allocator of its own: one that refuses
+**                 all, then several states with one that counts
+**   running       leaves while threads run Lua code
 **   child         forks a child that leaves without using its copy
 **   mdwe PROG...  forbids pages that are written and run, then runs PROG
 **
@@ -18,6 +20,7 @@
 #include <lauxlib.h>
 #include <lua.h>
 #include <lualib.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -212,11 +215,22 @@ static void mode_reload(char **args)
 
 /* ------------------------------------------------------------- foreign */
 
+static void *refusing_alloc(void *ud, void *ptr, size_t osize, size_t nsize)
+{
+    (void)osize;
+    ++*(int *)ud;
+    must(ptr == NULL && nsize > 0, "nothing was given, so nothing comes back");
+    return NULL;
+}
+
 static void mode_foreign(char **args)
 {
     struct meter own = {plain_alloc, NULL, 0, 0};
     lua_State *states[4];
+    int n_refused = 0;
     (void)args;
+    must(lua_newstate(refusing_alloc, &n_refused) == NULL && n_refused > 0,
+         "no state without memory");
     for (int i = 0; i < 4; i++) {
         states[i] = lua_newstate(meter_alloc, &own);
         must(states[i] != NULL, "a state");
@@ -226,6 +240,32 @@ static void mode_foreign(char **args)
     for (int i = 0; i < 4; i++)
         lua_close(states[i]);
     must(own.held_bytes == 0, "everything came back");
+}
+
+/* ------------------------------------------------------------- running */
+
+static void *run_on(void *arg)
+{
+    lua_State *L = luaL_newstate();
+    luaL_openlibs(L);
+    for (;;) {
+        run(L, "=running", thousand);
+        __atomic_store_n((int *)arg, 1, __ATOMIC_RELEASE);
+    }
+    return NULL;
+}
+
+static void mode_running(char **args)
+{
+    static int did_run[3];
+    pthread_t thread;
+    (void)args;
+    for (int i = 0; i < 3; i++)
+        must(pthread_create(&thread, NULL, run_on, &did_run[i]) == 0,
+             "a thread");
+    for (int i = 0; i < 3; i++)
+        while (!__atomic_load_n(&did_run[i], __ATOMIC_ACQUIRE))
+            usleep(1000);
 }
 
 /* --------------------------------------------------------------- child */
@@ -263,10 +303,11 @@ int main(int argc, char **argv)
         int n_args;
         void (*fn)(char **args);
     } modes[] = {
-        {"atexit", 0, mode_atexit}, {"wrap", 1, mode_wrap},
-        {"box", 1, mode_box},       {"two", 2, mode_two},
-        {"reload", 1, mode_reload}, {"foreign", 0, mode_foreign},
-        {"child", 0, mode_child},   {"mdwe", 1, mode_mdwe},
+        {"atexit", 0, mode_atexit},   {"wrap", 1, mode_wrap},
+        {"box", 1, mode_box},         {"two", 2, mode_two},
+        {"reload", 1, mode_reload},   {"foreign", 0, mode_foreign},
+        {"running", 0, mode_running}, {"child", 0, mode_child},
+        {"mdwe", 1, mode_mdwe},
     };
     for (size_t i = 0; i < sizeof modes / sizeof modes[0]; i++) {
         if (argc >= 2 && argc - 2 >= modes[i].n_args &&
