@@ -24,8 +24,9 @@ static const char usage[] =
     "                  with --json all\n"
     "  --min SIZE      leave out rows below SIZE: 10K, 1.5MiB, or 0.5% of all\n"
     "                  bytes allocated; stacks are cut below 0.5% by default\n"
-    "  --filter RE     rows whose \"source:line function\" matches an extended\n"
-    "                  regular expression; for stacks that of any frame\n"
+    "  --filter RE     rows whose \"source:line function\" matches an\n"
+    "                  extended regular expression; for stacks that of any\n"
+    "                  frame\n"
     "  --json          everything, for programs\n"
     "  --color WHEN    auto (default), always or never\n"
     "  -h, --help      this text\n";
