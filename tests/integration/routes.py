@@ -236,6 +236,10 @@ def check_hosts(tap, place):
                 ("child", [], "child", 2000, 1)):
             check_host(tap, place, "%s %s" % (name, mode),
                        [host, mode] + arguments, chunk, 2, n, states)
+        done = place.preload([host, "refuse"], "out=x.tide")
+        tap.add((done.returncode, done.stdout, done.stderr) ==
+                (0, "fine\n", ""), "%s refuse: no state without memory" % name,
+                done)
 
 
 def check_running(tap, place):

@@ -8,8 +8,8 @@
 **                 lua_getallocf, as LPeg does, under a host's own allocator
 **   two A B       two Lua libraries, each opened RTLD_LOCAL, in turns
 **   reload P      a plugin with Lua that is closed and opened again
-**   foreign       lua_newstate with an allocator of its own: one that refuses
-**                 all, then several states with one that counts
+**   foreign       lua_newstate with an allocator of its own, several states
+**   refuse        the same with one that refuses all
 **   running       leaves while threads run Lua code
 **   child         forks a child that leaves without using its copy
 **   mdwe PROG...  forbids pages that are written and run, then runs PROG
@@ -223,14 +223,20 @@ static void *refusing_alloc(void *ud, void *ptr, size_t osize, size_t nsize)
     return NULL;
 }
 
+static void mode_refuse(char **args)
+{
+    int n_refused = 0;
+    (void)args;
+    for (int i = 0; i < 3; i++)
+        must(lua_newstate(refusing_alloc, &n_refused) == NULL && n_refused > i,
+             "no state without memory");
+}
+
 static void mode_foreign(char **args)
 {
     struct meter own = {plain_alloc, NULL, 0, 0};
     lua_State *states[4];
-    int n_refused = 0;
     (void)args;
-    must(lua_newstate(refusing_alloc, &n_refused) == NULL && n_refused > 0,
-         "no state without memory");
     for (int i = 0; i < 4; i++) {
         states[i] = lua_newstate(meter_alloc, &own);
         must(states[i] != NULL, "a state");
@@ -303,11 +309,11 @@ int main(int argc, char **argv)
         int n_args;
         void (*fn)(char **args);
     } modes[] = {
-        {"atexit", 0, mode_atexit},   {"wrap", 1, mode_wrap},
-        {"box", 1, mode_box},         {"two", 2, mode_two},
-        {"reload", 1, mode_reload},   {"foreign", 0, mode_foreign},
-        {"running", 0, mode_running}, {"child", 0, mode_child},
-        {"mdwe", 1, mode_mdwe},
+        {"atexit", 0, mode_atexit}, {"wrap", 1, mode_wrap},
+        {"box", 1, mode_box},       {"two", 2, mode_two},
+        {"reload", 1, mode_reload}, {"foreign", 0, mode_foreign},
+        {"refuse", 0, mode_refuse}, {"running", 0, mode_running},
+        {"child", 0, mode_child},   {"mdwe", 1, mode_mdwe},
     };
     for (size_t i = 0; i < sizeof modes / sizeof modes[0]; i++) {
         if (argc >= 2 && argc - 2 >= modes[i].n_args &&
