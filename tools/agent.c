@@ -98,6 +98,15 @@ static bool is_idle_child(const char *path)
            (path[0] == '\0' || strcmp(path, g_agent.path) == 0);
 }
 
+/* Unless it has been replaced: a host may have a session of its own there. */
+static void remove_profile(const char *path)
+{
+    struct stat now;
+    if (stat(path, &now) == 0 && now.st_dev == g_agent.file.st_dev &&
+        now.st_ino == g_agent.file.st_ino)
+        unlink(path);
+}
+
 static void finish_session(struct tide_session *session)
 {
     char path[TIDE_OPT_PATH_MAX];
@@ -111,8 +120,10 @@ static void finish_session(struct tide_session *session)
     tide_session_close(session);
     if (is_reported)
         tideG_report(path, &g_agent.options);
-    if (is_in_memory ? is_reported : !has_states && !is_idle)
+    if (is_in_memory && is_reported)
         unlink(path);
+    else if (!has_states && !is_idle)
+        remove_profile(path);
 }
 
 /* At exit; after it every call passes through. */
@@ -168,6 +179,7 @@ static enum tide_err open_session(struct tideG_lua *lua, const char *text,
     tide_session_set_route(session, route);
     snprintf(g_agent.path, sizeof g_agent.path, "%s",
              tide_session_path(session));
+    stat(g_agent.path, &g_agent.file);
     g_agent.pid = getpid();
     register_handlers();
     TIDE_PUBLISH(&g_agent.session, session);

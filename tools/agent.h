@@ -19,6 +19,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/stat.h>
 #include <sys/types.h>
 
 #include "../common/compiler.h"
@@ -118,6 +119,7 @@ struct tideG_agent {
     char *text;                     /* options from the environment, or NULL */
     struct tide_options options;    /* of the session */
     char path[TIDE_OPT_PATH_MAX];   /* of the profile when it was opened */
+    struct stat file;               /* and which file that was */
     char folder[TIDE_OPT_PATH_MAX]; /* where this library is */
     struct tideG_range own;         /* this library */
     struct tideG_lua luas[TIDEG_LUAS_MAX];

@@ -3,7 +3,7 @@
 
 usage: routes.py --tidemark FILE --library FILE --module FILE --lua FILE
                  --host NAME=FILE... --meter FILE --plugin HOST FILE
-                 --liblua FILE [--liblua-other FILE]
+                 --liblua FILE [--liblua-other FILE] [--linked FILE]
 
 The library is preloaded by hand here, as a user may do it; `tidemark run` is
 tested by hosts.py.  Prints TAP.
@@ -255,6 +255,22 @@ def check_running(tap, place):
     tap.add(not wrong, "threads that run Lua code at exit", "\n".join(wrong))
 
 
+def check_linked(tap, place):
+    """A host that uses the C interface of the shared library: its session, and
+    no other in its place."""
+    if not place.options.linked:
+        return
+    done = place.run([os.path.abspath(place.options.linked), "a.lua"],
+                     {"TIDEMARK": "out=x.tide"})
+    tap.add((done.returncode, done.stdout, done.stderr) == (0, "1000\n", ""),
+            "a host linked to the library: it runs", done)
+    tap.add([os.path.basename(p) for p in place.files()] == ["x.tide"] and
+            place.is_sound().returncode == 0 and place.states() == 1 and
+            place.tables("a.lua", 2) == 1000 * TABLE,
+            "a host linked to the library: the profile is the host's",
+            place.files())
+
+
 def check_plugins(tap, place):
     options = place.options
     chunk = '[string "kept = {}..."]'
@@ -433,6 +449,7 @@ def main():
     for name in ("tidemark", "library", "module", "lua", "meter", "liblua"):
         parser.add_argument("--" + name, required=True)
     parser.add_argument("--liblua-other", default="")
+    parser.add_argument("--linked", default="")
     parser.add_argument("--plugin", nargs=2, required=True)
     parser.add_argument("--host", action="append", required=True)
     options = parser.parse_args()
@@ -450,7 +467,7 @@ def main():
     tap = Tap()
     for check in (check_inactive, check_silent, check_wrong_options,
                   check_other_luas, check_interpreter, check_rights,
-                  check_parent_and_child, check_hosts, check_running, check_plugins,
+                  check_parent_and_child, check_hosts, check_running, check_linked, check_plugins,
                   check_symbolic, check_reports, check_module,
                   check_lua_init):
         with tempfile.TemporaryDirectory() as folder:
