@@ -35,14 +35,14 @@ enum tide_opt_backend {
 #define TIDE_OPT_PATH_MAX 1024u
 
 struct tide_options {
-    char out[TIDE_OPT_PATH_MAX];      /* pattern with %p %n; "": memory only */
-    enum tide_opt_report report;      /* printed at exit */
-    uint32_t top;                     /* rows in that report; 0: all */
+    char out[TIDE_OPT_PATH_MAX]; /* pattern with %p %n; "": memory only */
+    enum tide_opt_report report; /* printed at exit */
+    uint32_t top;                /* rows in that report; 0: all */
     enum tide_opt_start start;
     enum tide_opt_backend backend;
-    uint32_t chunks;                  /* generated chunks kept apart */
-    uint32_t nodes;                   /* nodes of the tree at most */
-    bool quiet;                       /* no message on stderr but errors */
+    uint32_t chunks; /* generated chunks kept apart */
+    uint32_t nodes;  /* nodes of the tree at most */
+    bool quiet;      /* no message on stderr but errors */
 };
 
 /* Fills in the defaults. */
@@ -61,10 +61,10 @@ enum tide_err tideC_options_parse(const char *text,
 ** One row of the table, for `tidemark help options`: NULL name past the last.
 */
 struct tide_option_row {
-    const char *name;          /* "out" */
-    const char *value;         /* what it takes: "FILE" */
-    const char *default_text;  /* "%n.%p.tide" */
-    const char *meaning;       /* one sentence */
+    const char *name;         /* "out" */
+    const char *value;        /* what it takes: "FILE" */
+    const char *default_text; /* "%n.%p.tide" */
+    const char *meaning;      /* one sentence */
 };
 const struct tide_option_row *tideC_options_table(void);
 
