@@ -48,6 +48,7 @@ enum row_id {
 # define code_jump  tideG_code_jump_aarch64
 # define is_patched tideG_code_is_patched_aarch64
 #else
+/* cppcheck-suppress preprocessorErrorDirective */
 # error "no patch for this processor"
 #endif
 

@@ -284,6 +284,7 @@ tide_alloc_fn tideG_state_getallocf(struct tideG_lua *lua, struct lua_State *L,
     }
     if (ud_or_null != NULL)
         *ud_or_null = ud;
+    /* cppcheck-suppress returnDanglingLifetime; f is a function */
     return f;
 }
 

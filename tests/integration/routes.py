@@ -467,9 +467,9 @@ def main():
     tap = Tap()
     for check in (check_inactive, check_silent, check_wrong_options,
                   check_other_luas, check_interpreter, check_rights,
-                  check_parent_and_child, check_hosts, check_running, check_linked, check_plugins,
-                  check_symbolic, check_reports, check_module,
-                  check_lua_init):
+                  check_parent_and_child, check_hosts, check_running,
+                  check_linked, check_plugins, check_symbolic, check_reports,
+                  check_module, check_lua_init):
         with tempfile.TemporaryDirectory() as folder:
             check(tap, Place(options, folder))
     print("1..%d" % tap.n)

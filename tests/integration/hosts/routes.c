@@ -1,11 +1,10 @@
 /*
 ** routes.c: ways into a program, and what must survive them: routes MODE ARG...
 **
-**   atexit        closes its state in a handler of exit, as C++ hosts do
+**   atexit        closes its state in a handler of exit
 **   wrap METER    two memory meters, of two object files, one on the other;
 **                 each finds what it has set, both are taken off again
-**   box METER     an object file that is not the host gets memory through
-**                 lua_getallocf, as LPeg does, under a host's own allocator
+**   box METER     memory through lua_getallocf, under a host's own allocator
 **   two A B       two Lua libraries, each opened RTLD_LOCAL, in turns
 **   reload P      a plugin with Lua that is closed and opened again
 **   foreign       lua_newstate with an allocator of its own, several states
@@ -13,8 +12,7 @@
 **   running       leaves while threads run Lua code
 **   child         forks a child that leaves without using its copy
 **   mdwe PROG...  forbids pages that are written and run, then runs PROG
-**
-** Each ends with "fine"; a check that does not hold ends it with status 1.
+** Each ends with "fine", or with status 1 where a check does not hold.
 */
 #include <dlfcn.h>
 #include <lauxlib.h>
