@@ -99,6 +99,8 @@ static enum tide_err add_func(struct gather *g, const struct tide_p_func *from,
     const char *text = tideP_view_string(g->view, from->source, &n);
     TIDE_TRY(tideR_put_source(model, text, n, &func.source));
     text = tideP_view_string(g->view, from->name, &n);
+    if (n == 1 && *text == '?')
+        n = 0; /* Lua's word for a name that it does not know */
     TIDE_TRY(tideR_strtab_put(&model->strings, text, n, &func.name));
     const struct func_key key = key_of_func(&func, from->address);
     func.address = key.address;

@@ -4,7 +4,8 @@
 ** A row is a node: a function at a line, with what it and everything below it
 ** allocated (or whichever figure the rows are sorted by).  Nodes below a
 ** limit are cut with all that hangs below them; since a node never weighs
-** more than its parent, what is kept is a tree.
+** more than its parent, what is kept is a tree.  Where it branches, every
+** branch has a dash and what hangs below it is indented.
 */
 #include <inttypes.h>
 #include <stdio.h>
@@ -15,13 +16,14 @@
 
 #define DEFAULT_MIN_SHARE 0.005
 #define FIGURES_WIDTH     30u /* of put_figures */
-#define LABEL_MAX         (2 * TIDE_P_STRING_MAX + 32)
+#define PLACE_LEAST       16u /* of source:line behind a function */
+#define LABEL_MAX         (TIDE_P_STRING_MAX + 32)
 
 struct tree {
     const struct tide_r_page *page;
     uint64_t *own;   /* by node: the figure, of the node alone */
     uint64_t *below; /* by node: with all nodes below it */
-    uint32_t *depth; /* by node */
+    uint32_t *depth; /* by node: branches above it, as indentation */
     uint32_t *kept;  /* nodes that are shown */
     uint32_t n_kept;
     uint32_t n_all;                  /* nodes with a figure */
@@ -131,12 +133,24 @@ static void choose_nodes(struct tree *tree)
     }
 }
 
-/* A parent weighs as much as its child at least and has a smaller number. */
+/* Whether more than one of a node's children is shown. */
+static bool has_several(const struct tree *tree, uint32_t node)
+{
+    const uint32_t first = tree->children.first[node];
+    return first != 0 && tree->children.next[first] != 0;
+}
+
+/*
+** A chain of calls without a branch stays in one column, since a deep one would
+** leave the page; where calls branch, each branch is marked.
+*/
 static void measure_depths(struct tree *tree)
 {
     const struct tide_model *model = tree->page->model;
-    for (uint32_t i = 1; i < model->n_nodes; i++)
-        tree->depth[i] = tree->depth[model->nodes[i].parent] + 1;
+    for (uint32_t i = 1; i < model->n_nodes; i++) {
+        const uint32_t parent = model->nodes[i].parent;
+        tree->depth[i] = tree->depth[parent] + has_several(tree, parent);
+    }
 }
 
 static bool is_bytes(enum tide_r_sort sort)
@@ -165,43 +179,58 @@ static void put_figures(const struct tree *tree, uint32_t node)
                                      : "");
 }
 
-/* "function  source:line" */
-static void label_node(const struct tide_model *model, uint32_t node,
-                       char out[LABEL_MAX])
-{
-    const struct tide_r_func *func = tideR_model_func(model, node);
-    const uint32_t line = model->frames[model->nodes[node].frame].line;
-    const char *name = tideR_strtab_text(&model->strings, func->name);
-    const char *source = tideR_strtab_text(&model->strings, func->source);
-    if (line != 0)
-        snprintf(out, LABEL_MAX, "%s  %s:%" PRIu32, name, source, line);
-    else
-        snprintf(out, LABEL_MAX, "%s", name);
-}
-
-/* Indents by depth, up to half of what is left of the figures. */
-static void put_node(const struct tree *tree, uint32_t node, char *label)
+/* Writes "function  source:line"; of a path that is too long, the end. */
+static void put_label(const struct tree *tree, uint32_t node, unsigned room,
+                      char *place)
 {
     const struct tide_r_page *page = tree->page;
-    const unsigned left = page->columns - FIGURES_WIDTH;
-    const uint32_t depth = node == 0 ? 1 : tree->depth[node];
-    const uint32_t most = left / 4;
-    unsigned indent = 2 * (depth - 1);
-    put_figures(tree, node);
-    if (depth - 1 > most) {
+    const struct tide_model *model = page->model;
+    const struct tide_r_func *func = tideR_model_func(model, node);
+    const uint32_t line = model->frames[model->nodes[node].frame].line;
+    size_t n;
+    const char *name = tideR_model_text(model, func->name, &n);
+    if (line == 0 || room < PLACE_LEAST + 4) {
+        tideR_put_cell(page, name, n, room, TIDE_R_CUT_TAIL, false);
+        return;
+    }
+    snprintf(place, LABEL_MAX, "%s:%" PRIu32,
+             tideR_strtab_text(&model->strings, func->source), line);
+    const unsigned used = tideR_put_cell(page, name, n, room - PLACE_LEAST - 2,
+                                         TIDE_R_CUT_TAIL, false);
+    tideR_puts(page->sink, "  ");
+    tideR_put_cell(page, place, strlen(place), room - used - 2, TIDE_R_CUT_HEAD,
+                   false);
+}
+
+/* Blanks for the branches above, up to half of the page; then the mark. */
+static unsigned put_indent(const struct tree *tree, uint32_t node,
+                           unsigned left)
+{
+    const struct tide_r_page *page = tree->page;
+    const uint32_t depth = tree->depth[node];
+    const bool is_branch =
+        node != 0 && has_several(tree, page->model->nodes[node].parent);
+    unsigned indent = 2 * (depth - is_branch);
+    if (indent > left / 2) {
         char mark[TIDE_R_UNIT_MAX];
         const int n = snprintf(mark, sizeof mark, "[%" PRIu32 "] ", depth);
-        indent = 2 * most;
-        tideR_put_blanks(page, indent);
+        indent = left / 2 + (unsigned)n;
+        tideR_put_blanks(page, left / 2);
         tideR_puts(page->sink, mark);
-        indent += (unsigned)n;
     } else {
         tideR_put_blanks(page, indent);
     }
-    label_node(page->model, node, label);
-    const unsigned room = left > indent + 2 ? left - indent : 2;
-    tideR_put_cell(page, label, strlen(label), room, TIDE_R_CUT_TAIL, false);
-    tideR_puts(page->sink, "\n");
+    tideR_puts(page->sink, is_branch ? "- " : "");
+    return indent + (is_branch ? 2 : 0);
+}
+
+static void put_node(const struct tree *tree, uint32_t node, char *place)
+{
+    const unsigned left = tree->page->columns - FIGURES_WIDTH;
+    put_figures(tree, node);
+    const unsigned indent = put_indent(tree, node, left);
+    put_label(tree, node, left > indent + 2 ? left - indent : 2, place);
+    tideR_puts(tree->page->sink, "\n");
 }
 
 static void ignore_left(void *ctx, uint32_t node)
@@ -210,21 +239,21 @@ static void ignore_left(void *ctx, uint32_t node)
     (void)node;
 }
 
-static void put_nodes(const struct tree *tree, char *label)
+static void put_nodes(const struct tree *tree, char *place)
 {
     const struct tide_model *model = tree->page->model;
     if (tree->own[0] >= tree->least)
-        put_node(tree, 0, label);
+        put_node(tree, 0, place);
     uint32_t node =
         tideR_children_step(model, &tree->children, 0, ignore_left, NULL);
     while (node != 0) {
-        put_node(tree, node, label);
+        put_node(tree, node, place);
         node = tideR_children_step(model, &tree->children, node, ignore_left,
                                    NULL);
     }
 }
 
-static void put_tree(const struct tree *tree, char *label)
+static void put_tree(const struct tree *tree, char *place)
 {
     const struct tide_r_page *page = tree->page;
     char text[TIDE_R_UNIT_MAX];
@@ -235,7 +264,7 @@ static void put_tree(const struct tree *tree, char *label)
                  "function and line");
     tideR_paint(page, TIDE_R_PLAIN);
     tideR_puts(page->sink, "\n");
-    put_nodes(tree, label);
+    put_nodes(tree, place);
     tideR_puts(page->sink, "\n");
     if (tree->n_kept < tree->n_all)
         tideR_printf(page->sink,
@@ -247,16 +276,16 @@ static void put_tree(const struct tree *tree, char *label)
 enum tide_err tideR_text_tree(const struct tide_r_page *page)
 {
     struct tree tree;
-    char *label = malloc(LABEL_MAX);
+    char *place = malloc(LABEL_MAX);
     enum tide_err err = open_tree(page, &tree);
-    if (label == NULL)
+    if (place == NULL)
         err = TIDE_ERR_NOMEM;
     if (err == TIDE_OK)
         err = weigh_nodes(&tree);
     if (err == TIDE_OK) {
         choose_nodes(&tree);
         measure_depths(&tree);
-        put_tree(&tree, label);
+        put_tree(&tree, place);
         tideR_text_notes(page);
         if (tree.n_kept < tree.n_all)
             tideR_text_hint(page, "more of them", "--by stack --min 1 --top 0");
@@ -264,6 +293,6 @@ enum tide_err tideR_text_tree(const struct tide_r_page *page)
                         "--by stack --sort live --min 1%");
     }
     close_tree(&tree);
-    free(label);
+    free(place);
     return err;
 }

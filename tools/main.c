@@ -19,10 +19,8 @@ static const struct command commands[] = {
     {"run", cmd_run, "run a program under the profiler, then report"},
     {"report", cmd_report, "show a profile by line, function, stack, kind"},
     {"check", cmd_check, "check that a profile is whole and its books balance"},
-#ifdef TIDE_HAS_DOCTOR
     {"doctor", cmd_doctor,
      "say how a program can be profiled, and how exactly"},
-#endif
     {"help", cmd_help, "help on a command, or on 'options'"},
 };
 #define N_COMMANDS (sizeof commands / sizeof commands[0])

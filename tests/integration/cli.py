@@ -392,6 +392,35 @@ def check_signals(cli):
                 process.returncode)
 
 
+def check_live(cli):
+    """A profile is read while it is written."""
+    process = cli.start("run", "-o", "%p.tide", "--", cli.lua, "-e",
+                        "io.open('ready', 'w'):close() " + LOOP)
+    wait_for(cli, "ready")
+    found = [os.path.basename(p) for p in glob.glob(cli.path("*.tide"))]
+    cli.tap.add(len(found) == 1, "a running program has a profile", found)
+    before = 0
+    for _ in range(3):
+        got = json.loads(cli("report", "--json", found[0]).stdout)
+        now = got["totals"]["alloc_bytes"]
+        cli.tap.add(not got["run"]["complete"] and now > before and
+                    sum(r["alloc_bytes"] for r in got["lines"]) > 0,
+                    "it is reported, and goes on", (before, now))
+        before = now
+        time.sleep(0.05)
+    cli.expect("text of a running program", cli("report", found[0]), 0, "^$",
+               "note: the profile was not finished")
+    cli.expect("check of a running program", cli("check", found[0]), 0, "^$",
+               "whole, running; sums not compared")
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    pid = int(found[0].split(".")[0])
+    os.kill(pid, signal.SIGKILL)
+    time.sleep(0.2)
+    cli.expect("check of a killed program", cli("check", found[0]), 0, "^$",
+               "whole, (killed|running)")
+
+
 def check_job_control(cli):
     """A program that stops itself as ^Z would stops the whole job."""
     process = cli.start("run", "--report", "none", "-o", "j.tide", "--", "sh",
@@ -456,7 +485,7 @@ def main():
     checks = [check_use, check_man, check_bad_profiles, check_report,
               check_check,
               check_run_status, check_run_hands_through, check_names,
-              check_children, check_signals, check_job_control,
+              check_children, check_signals, check_live, check_job_control,
               check_terminal]
     for check in checks:
         with tempfile.TemporaryDirectory() as folder:

@@ -290,6 +290,7 @@ TEST(model_names_what_has_no_name)
     const uint32_t c = syn_func(heap, TIDE_P_C, "x.so", "", 0, 0);
     syn_func_at(heap, c)->address = 0xabc;
     syn_func(heap, TIDE_P_LUA, "@x.lua", "", 7, 9);
+    syn_func(heap, TIDE_P_LUA, "@x.lua", "?", 17, 19);
     syn_func(heap, TIDE_P_COROUTINE, "@x.lua", "body", 7, 0);
     syn_func(heap, TIDE_P_COROUTINE, "@x.lua", "", 8, 0);
     syn_func(heap, TIDE_P_OTHER_STACKS, "", "", 0, 0);
@@ -297,6 +298,7 @@ TEST(model_names_what_has_no_name)
     CHECK(func_of(model, "[host]") == &model->funcs[0]);
     CHECK(func_of(model, "C function <0xabc>") != NULL);
     CHECK(func_of(model, "function <x.lua:7>") != NULL);
+    CHECK(func_of(model, "function <x.lua:17>") != NULL);
     CHECK(func_of(model, "[coroutine body]") != NULL);
     CHECK(func_of(model, "[coroutine]") != NULL);
     CHECK(func_of(model, "[other stacks]") != NULL);

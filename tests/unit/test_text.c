@@ -109,12 +109,12 @@ TEST(text_stacks_are_a_tree)
     char *text = plain_report(model, TIDE_R_BY_STACK, 80, 20);
     CHECK(strstr(text,
                  "100.0%    100 KiB             main chunk  app.lua:3\n"
-                 " 80.0%   80.0 KiB   56.0 KiB    work  app.lua:11\n"
-                 " 24.0%   24.0 KiB   24.0 KiB      string.rep\n"
-                 " 20.0%   20.0 KiB   20.0 KiB    help  app.lua:40\n") != NULL);
+                 " 80.0%   80.0 KiB   56.0 KiB  - work  app.lua:11\n"
+                 " 24.0%   24.0 KiB   24.0 KiB    string.rep\n"
+                 " 20.0%   20.0 KiB   20.0 KiB  - help  app.lua:40\n") != NULL);
     free(text);
     text = plain_report(model, TIDE_R_BY_STACK, 80, 2);
-    CHECK(strstr(text, "    work  app.lua:11\n\n2 of 4 nodes shown; cut below "
+    CHECK(strstr(text, " work  app.lua:11\n\n2 of 4 nodes shown; cut below "
                        "80.0 KiB\n") != NULL);
     free(text);
     tideR_model_close(model);
