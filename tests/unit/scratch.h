@@ -84,9 +84,11 @@ static inline unsigned char *scratch_read(const char *path, size_t *bytes)
 static inline void scratch_write(const char *path, const void *data,
                                  size_t bytes)
 {
-    const int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    /* O_TRUNC would make some file systems write to the disk at once. */
+    const int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
     CHECK(fd >= 0);
     CHECK_EQ(pwrite(fd, data, bytes, 0), bytes);
+    CHECK(ftruncate(fd, (off_t)bytes) == 0);
     close(fd);
 }
 

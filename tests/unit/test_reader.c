@@ -56,6 +56,7 @@ static const char *make_compact(uint64_t seed)
     const char *path = scratch_path("compact.tide");
     const uint32_t state = TIDE_P_CLOSED, flags = 0;
     struct tide_writer *writer;
+    unlink(path);
     CHECK_EQ(tideP_writer_open(NULL, &writer), TIDE_OK);
     syn_fill_header(tideP_writer_header(writer));
     syn_fill(writer, &shape, 0, &heaps[0]);
