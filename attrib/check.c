@@ -17,6 +17,10 @@
 # define SAY_MAX   20u
 # define DEPTH_MAX 300000u
 
+/* Of stacks deeper than this, only one place in so many is checked. */
+# define DEEP       500u
+# define DEEP_EVERY 256u
+
 static unsigned n_differences; /* of the process; checked builds only */
 static unsigned long n_checked;
 
@@ -100,6 +104,8 @@ void tideT_check_place(struct tide_heap *h)
         h->site == &h->root_site || h->cur == NULL)
         return;
     n_checked++;
+    if (h->cur->n_frames > DEEP && n_checked % DEEP_EVERY != 0)
+        return;
     const lua_State *L = h->main_L;
     uint32_t node = 0;
     for (;;) {

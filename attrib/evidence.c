@@ -39,43 +39,61 @@ static bool is_state(const struct tide_evidence *ev, uintptr_t word)
     return false;
 }
 
-void tideT_ev_thread(const struct tide_evidence *ev, struct tide_ev_ra *ra,
-                     const uintptr_t *words, const void *L, unsigned index)
+TIDE_NO_SANITIZE static void propose_l(struct tide_ev_ra *ra,
+                                       const uintptr_t *words, uintptr_t want)
+{
+    for (uint32_t w = 0; w < TIDE_EV_L_WORDS; w++) {
+        if (words[w] != want || w == TIDE_WORD_RA || ra->n_l == TIDE_EV_WORDS)
+            continue;
+        ra->l[ra->n_l].word = (uint16_t)w;
+        ra->l[ra->n_l++].agrees = 0;
+    }
+}
+
+TIDE_NO_SANITIZE void tideT_ev_thread(const struct tide_evidence *ev,
+                                      struct tide_ev_ra *ra,
+                                      const uintptr_t *words, const void *L,
+                                      unsigned index)
 {
     const uintptr_t want = (uintptr_t)L;
-    const bool is_first = ra->n_events++ == 0;
+    if (ra->n_events++ == 0)
+        propose_l(ra, words, want);
     ra->threads |= 1u << index;
-    for (uint32_t w = 0; w < TIDE_EV_L_WORDS; w++) {
-        if (!is_first && !ra->holds_l[w])
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < ra->n_l; i++) {
+        const uintptr_t word = words[ra->l[i].word];
+        if (word == want)
+            ra->l[i].agrees++;
+        else if (!is_state(ev, word))
             continue;
-        if (words[w] == want) {
-            ra->holds_l[w] = 1;
-            ra->agrees[w]++;
-        } else {
-            ra->holds_l[w] = is_state(ev, words[w]);
-        }
+        ra->l[n++] = ra->l[i];
     }
+    ra->n_l = n;
 }
 
-/* The bias bits for which `word` is pc. */
-static uint16_t match_pc(uintptr_t word, const uint32_t *pc)
+TIDE_NO_SANITIZE static void
+propose_pc(struct tide_ev_ra *ra, const uintptr_t *words, const uint32_t *pc)
 {
-    for (int b = -TIDE_EV_PC_BIAS; b <= TIDE_EV_PC_BIAS; b++)
-        if (word == (uintptr_t)(pc + b))
-            return (uint16_t)(1u << (b + TIDE_EV_PC_BIAS));
-    return 0;
-}
-
-void tideT_ev_pc(struct tide_ev_ra *ra, const uintptr_t *words,
-                 const uint32_t *pc)
-{
-    const bool is_first = ra->n_pc++ == 0;
     for (uint32_t w = 0; w < TIDE_EV_PC_WORDS; w++) {
-        if (!is_first && ra->holds_pc[w] == 0)
+        const intptr_t ahead = (intptr_t)(words[w] - (uintptr_t)pc) / 4;
+        if (words[w] != (uintptr_t)(pc + ahead) || ahead > TIDE_EV_PC_BIAS ||
+            ahead < -TIDE_EV_PC_BIAS || ra->n_at == TIDE_EV_WORDS)
             continue;
-        const uint16_t bits = match_pc(words[w], pc);
-        ra->holds_pc[w] = is_first ? bits : (ra->holds_pc[w] & bits);
+        ra->at[ra->n_at].word = (uint16_t)w;
+        ra->at[ra->n_at++].ahead = (int16_t)ahead;
     }
+}
+
+TIDE_NO_SANITIZE void tideT_ev_pc(struct tide_ev_ra *ra, const uintptr_t *words,
+                                  const uint32_t *pc)
+{
+    if (ra->n_pc++ == 0)
+        propose_pc(ra, words, pc);
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < ra->n_at; i++)
+        if (words[ra->at[i].word] == (uintptr_t)(pc + ra->at[i].ahead))
+            ra->at[n++] = ra->at[i];
+    ra->n_at = n;
 }
 
 static bool choose_l(const struct tide_ev_ra *ra, struct tide_ra *out)
@@ -83,12 +101,12 @@ static bool choose_l(const struct tide_ev_ra *ra, struct tide_ra *out)
     if ((ra->threads & (ra->threads - 1)) == 0) /* fewer than two threads */
         return false;
     uint32_t best = 0; /* agreements, of which nearly all are needed */
-    for (uint32_t w = 0; w < TIDE_EV_L_WORDS; w++) {
-        if (!ra->holds_l[w] || w == TIDE_WORD_RA || ra->agrees[w] <= best ||
-            ra->agrees[w] * 16u < ra->n_events * 15u)
+    for (uint32_t i = 0; i < ra->n_l; i++) {
+        const uint32_t agrees = ra->l[i].agrees;
+        if (agrees <= best || agrees * 16u < ra->n_events * 15u)
             continue;
-        best = ra->agrees[w];
-        out->l_word = (uint16_t)w;
+        best = agrees;
+        out->l_word = ra->l[i].word;
     }
     return best > 0;
 }
@@ -96,16 +114,10 @@ static bool choose_l(const struct tide_ev_ra *ra, struct tide_ra *out)
 static void choose_pc(const struct tide_ev_ra *ra, struct tide_ra *out)
 {
     out->pc_word = TIDE_NO_WORD;
-    if (ra->n_pc < 4)
+    if (ra->n_pc < 4 || ra->n_at == 0)
         return;
-    for (uint32_t w = 0; w < TIDE_EV_PC_WORDS; w++) {
-        if (ra->holds_pc[w] == 0)
-            continue;
-        const int bit = __builtin_ctz(ra->holds_pc[w]);
-        out->pc_word = (uint16_t)w;
-        out->pc_bias = (int16_t)((TIDE_EV_PC_BIAS - bit) * 4);
-        return;
-    }
+    out->pc_word = ra->at[0].word;
+    out->pc_bias = (int16_t)(-ra->at[0].ahead * 4);
 }
 
 /* A multiplier under which no two addresses share a place; 0: none found. */

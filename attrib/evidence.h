@@ -9,6 +9,7 @@
 #define TIDE_EV_L_WORDS  256u  /* words searched for the lua_State */
 #define TIDE_EV_PC_WORDS 1536u /* words searched for pc */
 #define TIDE_EV_RAS      128u  /* return addresses at most */
+#define TIDE_EV_WORDS    64u   /* of these, candidates kept */
 #define TIDE_EV_PC_BIAS  3     /* instructions that pc may be ahead or behind */
 
 /* Evidence for one return address. */
@@ -20,9 +21,16 @@ struct tide_ev_ra {
     uint32_t n_counted; /* the next event showed that Lua counted it */
     uint32_t n_uncounted;
     uint32_t failed; /* bit per thread whose first attempt was failed */
-    uint8_t holds_l[TIDE_EV_L_WORDS];    /* 1: held some thread every time */
-    uint16_t agrees[TIDE_EV_L_WORDS];    /* times that it was the running one */
-    uint16_t holds_pc[TIDE_EV_PC_WORDS]; /* bit b: held pc + (b - BIAS) */
+    uint32_t n_l;    /* words that held some thread every time */
+    struct {
+        uint16_t word;
+        uint16_t agrees; /* times that it was the running one */
+    } l[TIDE_EV_WORDS];
+    uint32_t n_at; /* words that held pc every time */
+    struct {
+        uint16_t word;
+        int16_t ahead; /* instructions that it was ahead of pc */
+    } at[TIDE_EV_WORDS];
 };
 
 #define TIDE_EV_STATES 96u /* lua_States remembered */

@@ -76,7 +76,6 @@ static void prepare(struct tide_heap *h)
     h->site = &h->root_site;
     h->is_off = s->is_off;
     h->cur_L = NULL;
-    h->head->n_states++;
     h->head->state = TIDE_P_HEAP_OPEN;
     if (h->head->open_mono_ns == 0)
         h->head->open_mono_ns = tideT_clock_ns(CLOCK_MONOTONIC);
@@ -322,6 +321,7 @@ enum tide_err tide_heap_attach(struct tide_session *session,
     TIDE_TRY(tide_heap_open(session, &h));
     tideA_store_adopt(&h->store, before, ud);
     h->main_L = main;
+    h->head->n_states++;
     const uint64_t count = (uint64_t)api->gc(L, LUA_GCCOUNT) * 1024u +
                            (uint64_t)api->gc(L, LUA_GCCOUNTB);
     h->head->before_bytes += count;

@@ -12,6 +12,7 @@
 #include "session.h"
 #include "check.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -199,11 +200,31 @@ static enum tide_err parse_options(struct tide_session *s, const char *options)
     return err;
 }
 
+/*
+** The release, "Lua 5.4.4", from the library's own identification,
+** "$LuaVersion: Lua 5.4.4  Copyright ..."; the version alone without it.
+*/
+static void find_release(struct tide_session *s, tide_lookup_fn lookup,
+                         void *ctx)
+{
+    static const char before[] = "$LuaVersion: ";
+    const char *ident = lookup != NULL ? lookup(ctx, "lua_ident")
+                                       : dlsym(RTLD_DEFAULT, "lua_ident");
+    if (ident == NULL || strncmp(ident, before, sizeof before - 1) != 0)
+        return;
+    ident += sizeof before - 1;
+    const char *end = strstr(ident, "  ");
+    if (end != NULL && (size_t)(end - ident) < sizeof s->cal.lua)
+        snprintf(s->cal.lua, sizeof s->cal.lua, "%.*s", (int)(end - ident),
+                 ident);
+}
+
 static void calibrate(struct tide_session *s, tide_lookup_fn lookup, void *ctx)
 {
     const char *missing = "";
     if (tideT_luaapi_find(lookup, ctx, &s->cal.api, &missing) == TIDE_OK) {
         tideT_calibrate(&s->cal);
+        find_release(s, lookup, ctx);
         return;
     }
     memset(&s->cal.api, 0, sizeof s->cal.api);

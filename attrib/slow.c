@@ -39,6 +39,7 @@ static void note_first(struct tide_heap *h, char *block)
 {
     h->main_L = (const lua_State *)(void *)(block + h->cal->layout.extra_bytes);
     h->main_block = block;
+    h->head->n_states++;
     h->is_newborn = true;
 }
 
@@ -121,7 +122,8 @@ void *tideT_free_slow(struct tide_heap *h, void *ptr, size_t osize)
         tideT_note_gc(h);
     uint64_t tag;
     if (!tideA_store_tag(&h->store, ptr, osize, &tag)) {
-        h->head->before_freed_bytes += osize;
+        if (!h->is_closing)
+            h->head->before_freed_bytes += osize;
         tideT_freed_foreign(h, ptr, osize);
         tideA_store_free(&h->store, ptr, osize);
         return NULL;
