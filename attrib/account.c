@@ -300,15 +300,31 @@ static bool stack_resized(struct tide_heap *h, char *old, size_t old_bytes,
     return true;
 }
 
+/* The stack that takes the place of `old`; NULL: it is simply freed. */
+static char *find_new_stack(const struct tide_heap *h, const char *old)
+{
+    char *new = replacing_stack(h, h->cur_L, old);
+    return new != NULL ? new : replacing_stack(h, h->last_L, old);
+}
+
 static bool stack_freed(struct tide_heap *h, char *ptr, size_t bytes)
 {
-    const lua_State *candidates[2] = {h->cur_L, h->last_L};
-    for (int i = 0; i < 2; i++) {
-        char *new = replacing_stack(h, candidates[i], ptr);
-        if (new != NULL)
-            return stack_resized(h, ptr, bytes, new, bytes_of_stack(h, new));
-    }
-    return false;
+    char *new = find_new_stack(h, ptr);
+    return new !=
+           NULL &&stack_resized(h, ptr, bytes, new, bytes_of_stack(h, new));
+}
+
+/* A stack from before the attach: the new one is ours, and was not known. */
+static void foreign_stack_freed(struct tide_heap *h, const char *ptr)
+{
+    char *new = find_new_stack(h, ptr);
+    const size_t bytes = new == NULL ? 0 : bytes_of_stack(h, new);
+    uint64_t tag = 0;
+    if (bytes == 0 || !tideA_store_tag(&h->store, new, bytes, &tag))
+        return;
+    const uint32_t made = tideA_tag_cell(tag);
+    recharge(h, new, bytes, made,
+             tideT_cell(h, h->cells[made].node, TIDE_KIND_STACK));
 }
 
 static void thread_freed(struct tide_heap *h, const char *block, size_t bytes)
@@ -349,10 +365,11 @@ bool tideT_freed_watched(struct tide_heap *h, char *ptr, size_t bytes,
 
 void tideT_freed_foreign(struct tide_heap *h, const char *ptr, size_t bytes)
 {
-    if (h->g == NULL)
+    if (h->g == NULL || h->is_closing)
         return;
     tideT_proto_forget(h, ptr);
     tideT_links_cut(h, ptr, bytes);
+    foreign_stack_freed(h, ptr);
     if (bytes == h->cal->layout.thread_bytes)
         thread_freed(h, ptr, bytes);
 }
