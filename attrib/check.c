@@ -135,11 +135,18 @@ void tideT_check_books(struct tide_heap *h)
         return;
     uint64_t held = 0;
     uint64_t buffers = 0;
+    uint64_t peak = 0;
     for (uint32_t i = 1; i < h->n_cells; i++) {
-        held += tideT_held_bytes(&h->cells[i]);
+        const struct tide_p_cell *c = &h->cells[i];
+        held += tideT_held_bytes(c);
+        peak += h->peak_is_past && c->peak_epoch == h->epoch
+                    ? c->peak_bytes
+                    : tideT_held_bytes(c);
         if (h->cells[i].kind == TIDE_KIND_BUFFER)
             buffers += tideT_held_bytes(&h->cells[i]);
     }
+    if (peak != h->peak_bytes)
+        differ(h, "cells at the peak do not add up", 0, 0);
     if (held != h->live_bytes)
         differ(h, "cells do not add up to the heap", 0, 0);
     if (held - buffers != (uint64_t)tideT_g_total(h->g))

@@ -337,7 +337,8 @@ uint64_t tideP_cell_peak_bytes(const struct tide_p_heap *head,
 {
     if (head->peak_is_past != 0 && cell->peak_epoch == head->peak_epoch)
         return cell->peak_bytes;
-    return tideP_cell_live_bytes(cell);
+    /* finalizers may raise the peak when lua_close has freed some already */
+    return tideP_cell_live_bytes(cell) - cell->closed_bytes;
 }
 
 uint64_t tideP_cell_peak_blocks(const struct tide_p_heap *head,
@@ -345,5 +346,5 @@ uint64_t tideP_cell_peak_blocks(const struct tide_p_heap *head,
 {
     if (head->peak_is_past != 0 && cell->peak_epoch == head->peak_epoch)
         return cell->peak_blocks;
-    return tideP_cell_live_blocks(cell);
+    return tideP_cell_live_blocks(cell) - cell->closed_blocks;
 }
