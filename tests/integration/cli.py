@@ -12,6 +12,7 @@ import pty
 import re
 import select
 import signal
+import struct
 import subprocess
 import sys
 import tempfile
@@ -235,6 +236,22 @@ def check_check(cli):
     got = json.loads(cli("check", "--json", small).stdout)
     cli.tap.add(got["whole"] and got["sums_compared"] and
                 got["faults"] == [], "check --json", got)
+    with open(small, "rb") as file:
+        cooked = bytearray(file.read())
+    # profile.h: the directory's entries, then moved_bytes of the first cell
+    entries = [struct.unpack_from("<HBBIII", cooked, 4096 + 16 * i)
+               for i in range(struct.unpack_from("<I", cooked, 24)[0])]
+    page = [e[4] for e in entries if e[1] == 4 and e[3] == 0][0]
+    at = page * 4096 + 128 + 64
+    struct.pack_into("<q", cooked, at,
+                     struct.unpack_from("<q", cooked, at)[0] + 8)
+    cli.write("cooked.tide", bytes(cooked))
+    cli.expect("check of books that do not balance",
+               cli("check", "cooked.tide"), 1, "^tidemark: cooked.tide: ",
+               "not whole, closed; faults: [1-9]")
+    got = json.loads(cli("check", "--json", "cooked.tide").stdout)
+    cli.tap.add(not got["whole"] and got["n_faults"] == len(got["faults"]) > 0,
+                "check --json of books that do not balance", got)
     killed = os.path.join(cli.golden, "v1", "killed.tide")
     cli.expect("check of a killed run", cli("check", killed), 0, "^$",
                "whole, killed; sums not compared")
