@@ -29,6 +29,11 @@ static void choose_small_max(struct tide_store *store)
     store->small_max = is_plain ? TIDE_SMALL_MAX : 0;
 }
 
+void tideA_store_settle(struct tide_store *store)
+{
+    choose_small_max(store);
+}
+
 void tideA_store_open(struct tide_store *store, struct tide_mem *mem,
                       bool use_system)
 {

@@ -57,6 +57,9 @@ void tideA_store_close(struct tide_store *store);
 /* Chained from now on (f NULL: not any more). */
 void tideA_store_chain(struct tide_store *store, tide_alloc_fn f, void *ud);
 
+/* Sets small_max to what it must be, after somebody has set it to 0. */
+void tideA_store_settle(struct tide_store *store);
+
 /* Blocks that are not known belong to f from now on. */
 void tideA_store_adopt(struct tide_store *store, tide_alloc_fn f, void *ud);
 

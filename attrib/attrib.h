@@ -194,6 +194,7 @@ struct tide_heap {
     size_t moving_bytes;                /* the old stack's size */
     char *main_block;                   /* first block of the state */
     char *last_vector;                  /* last block without a kind */
+    struct tide_fork_note *fork_note; /* what it held at the last fork */
     size_t last_vector_bytes;
 };
 
@@ -258,7 +259,7 @@ TIDE_INLINE enum tide_kind tideT_kind_of_tag(size_t osize)
     return (enum tide_kind)tideT_kind_of[osize & 15];
 }
 
-/* In a forked child, before it counts: a file of its own (session.c). */
+/* In a forked child, before it counts: a file of its own (fork.c). */
 TIDE_COLD void tideT_after_fork(struct tide_session *s);
 
 /* Is OP_SETLIST resizing ptr to that many bytes? */

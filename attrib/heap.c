@@ -143,6 +143,8 @@ static void settle_closed(struct tide_heap *h)
 enum tide_err tide_heap_open(struct tide_session *session,
                              struct tide_heap **out)
 {
+    if (session->is_forked)
+        tideT_after_fork(session);
     struct tide_heap *h = take_idle(session);
     if (h != NULL) {
         settle_closed(h);
@@ -175,6 +177,8 @@ enum tide_err tide_heap_open(struct tide_session *session,
 
 void tide_heap_chain(struct tide_heap *heap, tide_alloc_fn f_or_null, void *ud)
 {
+    if (heap->session->is_forked)
+        tideT_after_fork(heap->session);
     tideA_store_chain(&heap->store, f_or_null, ud);
 }
 
@@ -204,6 +208,8 @@ void tide_heap_close(struct tide_heap *heap_or_null)
     struct tide_heap *h = heap_or_null;
     if (h == NULL || h->is_idle)
         return;
+    if (h->session->is_forked)
+        tideT_after_fork(h->session);
     if (!h->is_dead) {
         h->g = NULL; /* the state may be gone already: do not read it */
         h->is_closing = true;
@@ -223,6 +229,7 @@ void tide_heap_close(struct tide_heap *heap_or_null)
 void tideT_heap_free(struct tide_heap *h)
 {
     tideC_mem_close(&h->mem);
+    tideT_fork_note_free(h);
     tideC_pages_free(h, sizeof *h);
 }
 

@@ -225,8 +225,6 @@ enum tide_kind tideT_locate(struct tide_heap *h, const struct tide_ra *ra,
 {
     enum tide_kind kind =
         ptr == NULL ? tideT_kind_of_tag(osize) : TIDE_KIND_STORAGE;
-    if (h->session->is_forked)
-        tideT_after_fork(h->session);
     if (h->g == NULL && h->main_L != NULL)
         meet_state(h);
     if (h->wants_clear && h->g != NULL) {

@@ -5,9 +5,6 @@
 ** A session is one profile of one process.  Heaps that are closed are kept and
 ** used again for later states, so that a server which makes a state for each
 ** request has one tree and not thousands.
-**
-** The only mutable global of the library is the list of sessions, for the
-** child side of a fork.
 */
 #include "session.h"
 #include "check.h"
@@ -15,7 +12,6 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
@@ -25,8 +21,7 @@
 
 #include "../common/mem.h"
 
-static struct tide_session *all_sessions;
-static int all_lock;
+#define EXECS_MAX 1000 /* profiles of one process, one for each exec */
 
 void tideT_lock(int *lock)
 {
@@ -113,10 +108,60 @@ static bool expand_out(const struct tide_session *s, char *path, size_t bytes)
                                 bytes) == TIDE_OK;
 }
 
+/* When this process was made, on the monotonic clock; ns, 0: not known. */
+static uint64_t process_start_ns(void)
+{
+    char text[1024];
+    const size_t n = read_proc("/proc/self/stat", text, sizeof text - 1);
+    const long per_second = sysconf(_SC_CLK_TCK);
+    unsigned long long ticks = 0;
+    text[n] = '\0';
+    const char *at = strrchr(text, ')'); /* behind the name, field 2 */
+    for (int field = 2; at != NULL && field < 22; field++)
+        at = strchr(at + 1, ' ');
+    if (at == NULL || sscanf(at, "%llu", &ticks) != 1 || per_second <= 0)
+        return 0;
+    return ticks * (UINT64_C(1000000000) / (uint64_t)per_second);
+}
+
+/*
+** The profile at `path` is this very process's, from before it became another
+** program.
+*/
+static bool is_from_before_exec(const char *path)
+{
+    struct tide_p_header header;
+    const int fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0)
+        return false;
+    const bool is_whole = read(fd, &header, sizeof header) == sizeof header;
+    close(fd);
+    const uint64_t start_ns = process_start_ns();
+    return is_whole &&
+           memcmp(header.magic, TIDE_P_MAGIC, sizeof header.magic) == 0 &&
+           header.state == TIDE_P_RUNNING && header.pid == (uint32_t)getpid() &&
+           start_ns != 0 && header.start_mono_ns >= start_ns;
+}
+
+/* "x.tide" is taken by what this process was before: "x.2.tide". */
+static void avoid_own_past(char *path, size_t bytes)
+{
+    const size_t n = strlen(path);
+    const size_t suffix = sizeof TIDE_P_SUFFIX - 1;
+    const bool has_suffix =
+        n > suffix && strcmp(path + n - suffix, TIDE_P_SUFFIX) == 0;
+    const size_t stem = has_suffix ? n - suffix : n;
+    for (int i = 2; i < EXECS_MAX && is_from_before_exec(path); i++)
+        snprintf(path + stem, bytes - stem, ".%d%s", i,
+                 has_suffix ? TIDE_P_SUFFIX : "");
+}
+
 static enum tide_err open_writer(struct tide_session *s)
 {
     char path[TIDE_OPT_PATH_MAX + 64];
     const bool has_path = expand_out(s, path, sizeof path);
+    if (has_path)
+        avoid_own_past(path, sizeof path);
     const enum tide_err err =
         tideP_writer_open(has_path ? path : NULL, &s->writer);
     if (err == TIDE_ERR_IO && s->writer != NULL) {
@@ -131,58 +176,24 @@ static enum tide_err open_writer(struct tide_session *s)
 
 /* ---- forks ---- */
 
-static void forked_in_child(void)
-{
-    all_lock = 0;
-    for (struct tide_session *s = all_sessions; s != NULL; s = s->next) {
-        s->lock = 0;
-        if (s->is_finished || tideP_writer_detach(s->writer) != TIDE_OK)
-            continue;
-        s->is_forked = true;
-        for (struct tide_heap *h = s->heaps; h != NULL; h = h->next)
-            h->cur_L = NULL; /* the next call takes the slow path */
-    }
-}
-
-static void add_session(struct tide_session *s)
-{
-    static int did_register;
-    tideT_lock(&all_lock);
-    if (!did_register)
-        pthread_atfork(NULL, NULL, forked_in_child);
-    did_register = 1;
-    s->next = all_sessions;
-    all_sessions = s;
-    tideT_unlock(&all_lock);
-}
-
-static void remove_session(struct tide_session *s)
-{
-    tideT_lock(&all_lock);
-    struct tide_session **at = &all_sessions;
-    while (*at != NULL && *at != s)
-        at = &(*at)->next;
-    if (*at == s)
-        *at = s->next;
-    tideT_unlock(&all_lock);
-}
-
-void tideT_after_fork(struct tide_session *s)
+void tideT_session_move(struct tide_session *s)
 {
     char path[TIDE_OPT_PATH_MAX + 64];
-    tideT_lock(&s->lock);
-    const bool is_first = s->is_forked;
-    s->is_forked = false;
-    if (is_first) {
-        const uint32_t parent = tideP_writer_header(s->writer)->pid;
-        tide_session_reset(s);
-        fill_header(s);
-        tideP_writer_header(s->writer)->parent_pid = parent;
-        if (expand_out(s, path, sizeof path) &&
-            tideP_writer_move_to(s->writer, path) != TIDE_OK)
-            say(path, strerror(errno));
+    char why[TIDE_OPT_PATH_MAX + 64];
+    const uint32_t parent = tideP_writer_header(s->writer)->pid;
+    fill_header(s);
+    tideP_writer_header(s->writer)->parent_pid = parent;
+    if (!expand_out(s, path, sizeof path))
+        return;
+    if (tideP_writer_move_to(s->writer, path) != TIDE_OK) {
+        snprintf(why, sizeof why, "%s; recording in memory only",
+                 strerror(errno));
+        say(path, why);
+    } else if (tideP_writer_is_elsewhere(s->writer)) {
+        snprintf(why, sizeof why, "cannot be made; it is '%s'",
+                 tideP_writer_path(s->writer));
+        say(path, why);
     }
-    tideT_unlock(&s->lock);
 }
 
 /* ---- sessions ---- */
@@ -250,7 +261,7 @@ enum tide_err tide_session_open(const char *options_or_null,
     }
     s->is_off = s->options.start == TIDE_START_MANUAL;
     fill_header(s);
-    add_session(s);
+    tideT_sessions_add(s);
     *out = s;
     return TIDE_OK;
 }
@@ -301,7 +312,7 @@ void tide_session_close(struct tide_session *session_or_null)
     }
     say_if_not_whole(s, tideP_writer_finish(s->writer));
     tideP_writer_close(s->writer);
-    remove_session(s);
+    tideT_sessions_remove(s);
     while (s->heaps != NULL) {
         struct tide_heap *h = s->heaps;
         s->heaps = h->next;
@@ -334,6 +345,8 @@ void tide_session_stop(struct tide_session *session)
 
 enum tide_err tide_session_reset(struct tide_session *session)
 {
+    if (session->is_forked)
+        tideT_after_fork(session);
     for (struct tide_heap *h = session->heaps; h != NULL; h = h->next)
         tideT_heap_reset(h);
     return TIDE_OK;
@@ -345,6 +358,8 @@ enum tide_err tide_session_save(struct tide_session *session, const char *path)
     char program[256];
     read_program(program, sizeof program);
     const char *slash = strrchr(program, '/');
+    if (session->is_forked)
+        tideT_after_fork(session);
     flush_heads(session);
     TIDE_TRY(tideC_options_expand(path, (int)getpid(),
                                   slash == NULL ? program : slash + 1, full,

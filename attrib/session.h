@@ -22,6 +22,14 @@ void tideT_heap_reset(struct tide_heap *h);
 /* Frees a heap that is idle. */
 void tideT_heap_free(struct tide_heap *h);
 
+/* The list of sessions, for forks (fork.c). */
+void tideT_sessions_add(struct tide_session *s);
+void tideT_sessions_remove(struct tide_session *s);
+void tideT_fork_note_free(struct tide_heap *h);
+
+/* In a forked child whose figures are right: a header and a file of its own. */
+void tideT_session_move(struct tide_session *s);
+
 /* Notes time and RSS in the header. */
 void tideT_session_note_end(struct tide_session *s);
 

@@ -80,6 +80,8 @@ void *tideT_alloc_large(struct tide_heap *h, struct tide_p_cell *cell,
 void *tideT_alloc_slow(struct tide_heap *h, size_t osize, size_t nsize,
                        const uintptr_t *words)
 {
+    if (h->session->is_forked)
+        tideT_after_fork(h->session);
     if (h->pending.block != NULL)
         tideT_pending_settle(h);
     const struct tide_ra *ra = find_ra(h, words);
@@ -116,6 +118,8 @@ void *tideT_free_slow(struct tide_heap *h, void *ptr, size_t osize)
 {
     if (ptr == NULL)
         return NULL;
+    if (h->session->is_forked)
+        tideT_after_fork(h->session);
     if (h->pending.block != NULL)
         tideT_pending_settle(h);
     if (h->g != NULL && tideT_gc_word(h) != h->gc_word)
@@ -260,6 +264,8 @@ static void *grow(struct tide_heap *h, void *ptr, size_t osize, size_t nsize,
 void *tideT_realloc_slow(struct tide_heap *h, void *ptr, size_t osize,
                          size_t nsize, const uintptr_t *words)
 {
+    if (h->session->is_forked)
+        tideT_after_fork(h->session);
     if (h->pending.block != NULL)
         tideT_pending_settle(h);
     h->parts_left = 0;

@@ -18,6 +18,7 @@
 #include "../common/assert.h"
 
 #define PIECE_MAX_BYTES ((size_t)64 << 20)
+#define FORK_TRIES      1000
 
 static const size_t first_bytes[TIDE_P_SECTION_COUNT_] = {
     [TIDE_P_HEAD] = 4096,   [TIDE_P_STRINGS] = 16384, [TIDE_P_FUNCS] = 16384,
@@ -66,6 +67,30 @@ void tideP_header_init(struct tide_p_header *header, uint32_t extents_max)
 static bool is_piece_valid(const struct tide_writer *writer,
                            const struct tide_piece *piece)
 {
+void tideP_writer_fork_begin(struct tide_writer *writer)
+{
+    for (int i = 0; i < FORK_TRIES; i++) {
+        if (__atomic_exchange_n(&writer->lock, 1, __ATOMIC_ACQUIRE) == 0) {
+            writer->is_settled = true;
+            return;
+        }
+        sched_yield();
+    }
+}
+
+void tideP_writer_fork_end(struct tide_writer *writer)
+{
+    if (!writer->is_settled)
+        return;
+    writer->is_settled = false;
+    tideP_writer_unlock(writer);
+}
+
+bool tideP_writer_is_elsewhere(const struct tide_writer *writer)
+{
+    return writer->is_elsewhere;
+}
+
     const struct tide_section *section = piece->section;
     return piece->offset_bytes + tideP_piece_bytes(piece) <=
                section->ready_bytes &&
@@ -118,7 +143,7 @@ static struct tide_writer *make_writer(void)
         map_memory(NULL, sizeof *writer, PROT_READ | PROT_WRITE);
     if (writer == NULL)
         return NULL;
-    writer->fd = -1;
+    writer->fd = writer->folder.fd = writer->spare.fd = -1;
     writer->owner_pid = getpid();
     writer->unit_bytes = find_unit_bytes();
     writer->front_bytes = tideP_round_up(TIDE_P_DATA_OFFSET(TIDE_P_EXTENTS_MAX),
@@ -549,6 +574,7 @@ enum tide_err tideP_writer_close(struct tide_writer *writer_or_null)
     for (struct tide_section *s = writer->sections; s != NULL; s = s->next) {
         munmap(s->base, s->max_bytes);
         s->base = NULL;
+    tideP_places_close(writer);
         s->ready_bytes = 0;
     }
     munmap(writer->header, writer->front_bytes);

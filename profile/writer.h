@@ -101,6 +101,14 @@ TIDE_INLINE enum tide_err tideP_section_reserve(struct tide_writer *writer,
 enum tide_err tideP_writer_save(struct tide_writer *writer, const char *path);
 
 /*
+** Around a fork, in the parent: between the two the writer adds no pages, so
+** that the child's detach costs a mapping and no copy.  When that cannot be had
+** soon, the child copies.
+*/
+void tideP_writer_fork_begin(struct tide_writer *writer);
+void tideP_writer_fork_end(struct tide_writer *writer);
+
+/*
 ** In a forked child, before anything is counted: every mapping of the
 ** parent's file becomes a private copy in memory at the same address, the
 ** descriptor is closed, the parent's file is not touched.  The parent may have
@@ -113,11 +121,17 @@ enum tide_err tideP_writer_detach(struct tide_writer *writer);
 
 /*
 ** Moves a writer that records in memory to a file: creates it, copies every
-** section, and maps the file in place of the memory.  Errors: IO, errno says
-** why; the writer then stays in memory.
+** section, and maps the file in place of the memory.  After a detach the file
+** is made in the folder of the parent's where its path names the same one,
+** whatever the root is by now; who may not write there makes it in the folder
+** for temporary files.  Errors: IO, errno says why; the writer then stays in
+** memory.
 */
 enum tide_err tideP_writer_move_to(struct tide_writer *writer,
                                    const char *path);
+
+/* The file is in the folder for temporary files, for want of a right. */
+bool tideP_writer_is_elsewhere(const struct tide_writer *writer);
 
 /*
 ** Finishes the file (state TIDE_P_CLOSED) but leaves everything mapped, for a

@@ -154,9 +154,9 @@ static int save_to(struct tide_writer *writer, const char *path,
                    const char *temporary)
 {
     struct save save = {.fd = -1};
-    int error = tideP_file_may_replace(path);
+    int error = tideP_file_may_replace(AT_FDCWD, path);
     if (error == 0)
-        error = tideP_file_create(temporary, &save.fd);
+        error = tideP_file_create(AT_FDCWD, temporary, &save.fd);
     if (error != 0)
         return error;
     error = save_all(&save, writer);
@@ -225,12 +225,35 @@ static enum tide_err make_all_private(struct tide_writer *writer)
     return make_private(writer->header, writer->front_bytes,
                         TIDE_P_HEADER_BYTES);
 }
+/*
+** The cheap way, when the list of pieces can be trusted: the same pages of the
+** file, but what is written to them is the child's own.  Pieces that are not in
+** the file are private already.
+*/
+static bool map_all_private(struct tide_writer *writer)
+{
+    if (!writer->is_settled || !tideP_file_is_same(writer, writer->fd))
+        return false;
+    for (uint32_t i = 0; i < writer->n_pieces; i++) {
+        const struct tide_piece *piece = &writer->pieces[i];
+        if (piece->is_in_file &&
+            mmap(tideP_piece_at(piece), tideP_piece_bytes(piece),
+                 PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED, writer->fd,
+                 (off_t)piece->file_offset) == MAP_FAILED)
+            return false;
+    }
+    return make_private(writer->header, writer->front_bytes,
+                        TIDE_P_HEADER_BYTES) == TIDE_OK;
+}
+
 
 static void forget_file(struct tide_writer *writer)
 {
     tideP_file_close(writer);
     writer->path[0] = '\0';
     writer->latched_errno = 0;
+    writer->is_child = true;
+    writer->is_elsewhere = false;
     writer->owner_pid = getpid();
     writer->n_extents = 0;
     writer->n_pieces = 0;
@@ -258,8 +281,10 @@ enum tide_err tideP_writer_detach(struct tide_writer *writer)
     tideP_quiet_enter(&quiet);
     /* Whoever held the lock at the fork does not exist here. */
     __atomic_store_n(&writer->lock, 0, __ATOMIC_RELAXED);
-    const enum tide_err err = make_all_private(writer);
+    const enum tide_err err =
+        map_all_private(writer) ? TIDE_OK : make_all_private(writer);
     if (err == TIDE_OK)
+    writer->is_settled = false;
         forget_file(writer);
     tide_assert_expensive(err != TIDE_OK || tideP_writer_is_valid(writer));
     tideP_quiet_leave(&quiet);

@@ -53,17 +53,17 @@ void tideP_quiet_leave(const struct tide_quiet *quiet)
     errno = error;
 }
 
-int tideP_file_may_replace(const char *path)
+int tideP_file_may_replace(int folder_fd, const char *path)
 {
     struct stat st;
-    if (lstat(path, &st) != 0)
+    if (fstatat(folder_fd, path, &st, AT_SYMLINK_NOFOLLOW) != 0)
         return errno == ENOENT ? 0 : errno;
     if (S_ISDIR(st.st_mode))
         return EISDIR;
     return S_ISREG(st.st_mode) ? 0 : EEXIST;
 }
 
-static int move_fd_up(int fd)
+int tideP_fd_up(int fd)
 {
     for (size_t i = 0; i < sizeof high_fds / sizeof high_fds[0]; i++) {
         const int high = fcntl(fd, F_DUPFD_CLOEXEC, high_fds[i]);
@@ -75,18 +75,19 @@ static int move_fd_up(int fd)
     return fd;
 }
 
-int tideP_file_create(const char *path, int *fd)
+int tideP_file_create(int folder_fd, const char *path, int *fd)
 {
-    const int error = tideP_file_may_replace(path);
+    const int error = tideP_file_may_replace(folder_fd, path);
     if (error != 0)
         return error;
-    if (unlink(path) != 0 && errno != ENOENT)
+    if (unlinkat(folder_fd, path, 0) != 0 && errno != ENOENT)
         return errno;
     const int low =
-        open(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+        openat(folder_fd, path,
+               O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (low < 0)
         return errno;
-    *fd = move_fd_up(low);
+    *fd = tideP_fd_up(low);
     return 0;
 }
 
@@ -107,13 +108,29 @@ static int remember_path(struct tide_writer *writer, const char *path)
     return 0;
 }
 
+/* In the folder that was meant; a child's file in any that will have it. */
+static int create_somewhere(struct tide_writer *writer, const char *path)
+{
+    int error = writer->is_child ? tideP_place_create(writer, path) : ENOENT;
+    if (error == 0)
+        return 0;
+    error = remember_path(writer, path);
+    if (error == 0)
+        error = tideP_file_create(AT_FDCWD, path, &writer->fd);
+    if (error == 0) {
+        tideP_places_open(writer, path);
+        return 0;
+    }
+    writer->is_elsewhere =
+        writer->is_child && tideP_place_create_spare(writer, path) == 0;
+    return writer->is_elsewhere ? 0 : error;
+}
+
 int tideP_file_open(struct tide_writer *writer, const char *path)
 {
     struct stat st;
     tide_assert(!writer->has_file);
-    int error = remember_path(writer, path);
-    if (error == 0)
-        error = tideP_file_create(path, &writer->fd);
+    int error = create_somewhere(writer, path);
     if (error == 0 && fstat(writer->fd, &st) != 0)
         error = errno;
     if (error != 0)
@@ -127,7 +144,7 @@ int tideP_file_open(struct tide_writer *writer, const char *path)
     return 0;
 }
 
-static bool is_same_file(const struct tide_writer *writer, int fd)
+bool tideP_file_is_same(const struct tide_writer *writer, int fd)
 {
     struct stat st;
     return fd >= 0 && fstat(fd, &st) == 0 && st.st_dev == writer->dev &&
@@ -138,23 +155,23 @@ bool tideP_file_is_ours(struct tide_writer *writer)
 {
     if (!writer->has_file || writer->owner_pid != getpid())
         return false;
-    if (is_same_file(writer, writer->fd))
+    if (tideP_file_is_same(writer, writer->fd))
         return true;
     writer->fd = -1;
-    const int fd = open(writer->path, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+    const int fd = tideP_place_reopen(writer);
     if (fd < 0)
         return false;
-    if (!is_same_file(writer, fd)) {
+    if (!tideP_file_is_same(writer, fd)) {
         close(fd);
         return false;
     }
-    writer->fd = move_fd_up(fd);
+    writer->fd = tideP_fd_up(fd);
     return true;
 }
 
 void tideP_file_close(struct tide_writer *writer)
 {
-    if (is_same_file(writer, writer->fd))
+    if (tideP_file_is_same(writer, writer->fd))
         close(writer->fd);
     writer->fd = -1;
     writer->has_file = false;

@@ -4,6 +4,7 @@
 **   writer.c       opening, closing, sections and how they grow
 **   writer_file.c  the file: making it, reserving space, its descriptor
 **   writer_copy.c  save, detach, move_to
+**   writer_place.c folders that stay open for the files of forked children
 **
 ** A piece is a run of pages of one section.  It is mapped from the file, or
 ** anonymous memory until it can be put into the file.  The writer's own list
@@ -30,12 +31,22 @@ struct tide_piece {
     bool is_in_file;      /* the memory is the file's */
 };
 
+/* A folder that is held open; fd -1: it is not. */
+struct tide_place {
+    int fd;
+    dev_t dev;
+    ino_t ino;
+};
+
 struct tide_writer {
     uint32_t lock;     /* 0 free, 1 held */
     int fd;            /* of the file; -1: none, or lost */
     int latched_errno; /* first failure of the file; 0: none */
     bool has_file;     /* there is a file that is ours */
     bool is_finished;  /* nothing is added to it any more */
+    bool is_settled;   /* for a fork: the lock is held by who forks */
+    bool is_child;     /* detached from a parent's file */
+    bool is_elsewhere; /* the file is in the spare folder */
     pid_t owner_pid;   /* process that may write to it */
     dev_t dev;         /* the file's identity */
     ino_t ino;
@@ -48,8 +59,12 @@ struct tide_writer {
     uint32_t n_heaps;
     uint32_t n_extents; /* entries of the directory */
     uint32_t n_pieces;
-    uint32_t n_outside;  /* pieces that are not in the file */
-    char path[PATH_MAX]; /* absolute if it could be made so; "": none */
+    uint32_t n_outside;          /* pieces that are not in the file */
+    char path[PATH_MAX];         /* absolute if it could be made so; "": none */
+    struct tide_place folder;    /* of the first file */
+    struct tide_place spare;     /* for children that may not write there */
+    char asked_folder[PATH_MAX]; /* as it was given, with its slash or "" */
+    char folder_path[PATH_MAX];  /* the same, absolute, with its slash */
     struct tide_piece pieces[TIDE_P_EXTENTS_MAX];
 };
 
@@ -125,12 +140,12 @@ TIDE_HIDDEN int tideP_writer_start_file(struct tide_writer *writer,
 /*
 ** Makes a new file and its descriptor, high up.  A regular file of that name
 ** is unlinked first, so that who has it mapped keeps it; anything else there
-** is left alone: EEXIST, or EISDIR.
+** is left alone: EEXIST, or EISDIR.  folder_fd as for openat.
 */
-TIDE_HIDDEN int tideP_file_create(const char *path, int *fd);
+TIDE_HIDDEN int tideP_file_create(int folder_fd, const char *path, int *fd);
 
 /* EEXIST or EISDIR when `path` is something that must not be replaced. */
-TIDE_HIDDEN int tideP_file_may_replace(const char *path);
+TIDE_HIDDEN int tideP_file_may_replace(int folder_fd, const char *path);
 
 /* Makes the writer's file: path, descriptor, identity, no space yet. */
 TIDE_HIDDEN int tideP_file_open(struct tide_writer *writer, const char *path);
@@ -156,7 +171,34 @@ TIDE_HIDDEN int tideP_file_map_over(struct tide_writer *writer, void *at,
 /* True when fd is the file; finds it again by its path if it was closed. */
 TIDE_HIDDEN bool tideP_file_is_ours(struct tide_writer *writer);
 
+/* True when fd is the writer's file. */
+TIDE_HIDDEN bool tideP_file_is_same(const struct tide_writer *writer, int fd);
+
 /* Closes the descriptor unless the host has put it to other use. */
 TIDE_HIDDEN void tideP_file_close(struct tide_writer *writer);
+
+/* The same descriptor, out of the low numbers if that can be. */
+TIDE_HIDDEN int tideP_fd_up(int fd);
+
+/* writer_place.c: called quiet */
+
+/* Holds the folder of the writer's new file open, and the spare one. */
+TIDE_HIDDEN void tideP_places_open(struct tide_writer *writer,
+                                   const char *asked_path);
+TIDE_HIDDEN void tideP_places_close(struct tide_writer *writer);
+
+/*
+** Makes the file in the folder of the first one, if that is the same folder by
+** name, and sets the writer's path and descriptor.  0, or errno.
+*/
+TIDE_HIDDEN int tideP_place_create(struct tide_writer *writer,
+                                   const char *path);
+
+/* The same in the spare folder. */
+TIDE_HIDDEN int tideP_place_create_spare(struct tide_writer *writer,
+                                         const char *path);
+
+/* Opens what stands at the writer's path, or under its name in a place. */
+TIDE_HIDDEN int tideP_place_reopen(const struct tide_writer *writer);
 
 #endif
