@@ -194,8 +194,8 @@ struct tide_heap {
     size_t moving_bytes;                /* the old stack's size */
     char *main_block;                   /* first block of the state */
     char *last_vector;                  /* last block without a kind */
-    struct tide_fork_note *fork_note; /* what it held at the last fork */
     size_t last_vector_bytes;
+    struct tide_fork_note *fork_note; /* what it held at the last fork */
 };
 
 struct tide_session {

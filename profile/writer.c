@@ -64,9 +64,6 @@ void tideP_header_init(struct tide_p_header *header, uint32_t extents_max)
     memcpy(header->magic, TIDE_P_MAGIC, sizeof header->magic);
 }
 
-static bool is_piece_valid(const struct tide_writer *writer,
-                           const struct tide_piece *piece)
-{
 void tideP_writer_fork_begin(struct tide_writer *writer)
 {
     for (int i = 0; i < FORK_TRIES; i++) {
@@ -91,6 +88,9 @@ bool tideP_writer_is_elsewhere(const struct tide_writer *writer)
     return writer->is_elsewhere;
 }
 
+static bool is_piece_valid(const struct tide_writer *writer,
+                           const struct tide_piece *piece)
+{
     const struct tide_section *section = piece->section;
     return piece->offset_bytes + tideP_piece_bytes(piece) <=
                section->ready_bytes &&
@@ -571,10 +571,10 @@ enum tide_err tideP_writer_close(struct tide_writer *writer_or_null)
     tideP_quiet_enter(&quiet);
     const int error = finish_if_ours(writer);
     tideP_file_close(writer);
+    tideP_places_close(writer);
     for (struct tide_section *s = writer->sections; s != NULL; s = s->next) {
         munmap(s->base, s->max_bytes);
         s->base = NULL;
-    tideP_places_close(writer);
         s->ready_bytes = 0;
     }
     munmap(writer->header, writer->front_bytes);

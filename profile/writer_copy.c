@@ -225,6 +225,7 @@ static enum tide_err make_all_private(struct tide_writer *writer)
     return make_private(writer->header, writer->front_bytes,
                         TIDE_P_HEADER_BYTES);
 }
+
 /*
 ** The cheap way, when the list of pieces can be trusted: the same pages of the
 ** file, but what is written to them is the child's own.  Pieces that are not in
@@ -246,15 +247,14 @@ static bool map_all_private(struct tide_writer *writer)
                         TIDE_P_HEADER_BYTES) == TIDE_OK;
 }
 
-
 static void forget_file(struct tide_writer *writer)
 {
     tideP_file_close(writer);
     writer->path[0] = '\0';
     writer->latched_errno = 0;
+    writer->owner_pid = getpid();
     writer->is_child = true;
     writer->is_elsewhere = false;
-    writer->owner_pid = getpid();
     writer->n_extents = 0;
     writer->n_pieces = 0;
     writer->n_outside = 0;
@@ -284,8 +284,8 @@ enum tide_err tideP_writer_detach(struct tide_writer *writer)
     const enum tide_err err =
         map_all_private(writer) ? TIDE_OK : make_all_private(writer);
     if (err == TIDE_OK)
-    writer->is_settled = false;
         forget_file(writer);
+    writer->is_settled = false;
     tide_assert_expensive(err != TIDE_OK || tideP_writer_is_valid(writer));
     tideP_quiet_leave(&quiet);
     errno = old_errno;
