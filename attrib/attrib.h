@@ -74,8 +74,8 @@ struct tide_thread {
     const uint16_t *link;        /* callstatus of the frame that resumed us:
                                     unmarked when it has been left since */
     const lua_State *hint;       /* told by tide_resume_begin */
-    uint64_t clock;              /* bytes allocated while on the chain ... */
-    uint64_t since;              /* ... up to this value of the heap's clock */
+    uint64_t clock; /* off the chain: see tideT_clock; on it: to be added to
+                       the heap's alloc_bytes, modulo 2^64 */
 };
 
 /* What is kept of a prototype: lines of all its instructions. */
@@ -114,8 +114,9 @@ struct tide_heap {
     const char *gc_at;      /* TIDE_GC_WORD_AT in global_State */
     uint64_t gc_word;       /* masked word seen last */
     uint64_t gc_mask;
-    const char *top_ci;     /* innermost frame of cur_L */
-    const uint16_t *link;   /* see tide_thread.link */
+    const char *top_ci;      /* innermost frame of cur_L */
+    const uint16_t *link;    /* see tide_thread.link */
+    const char *top_closure; /* function of top_ci */
     struct tide_site *site; /* where we are */
     struct tide_p_cell *cells;
     uint64_t live_bytes;
@@ -170,7 +171,6 @@ struct tide_heap {
     struct tide_site off_site;    /* the recording is off */
     struct tide_site public_site; /* public.c: where we are */
 
-    uint64_t excluded_bytes; /* of alloc_bytes: by finalizers */
     uint64_t cycle_freed;    /* freed in all, when the cycle began */
     uint64_t cycle_freed_blocks;
     uint64_t freed_blocks;
@@ -354,6 +354,26 @@ TIDE_INLINE uint64_t tideT_gc_word(const struct tide_heap *h)
     return word & h->gc_mask;
 }
 
+/*
+** Is the frame at h->top_ci the activation that was seen last?  A frame that
+** was tail called keeps its mark: then it must run the same closure.
+*/
+TIDE_INLINE bool tideT_is_same_call(const struct tide_heap *h, const char *ci)
+{
+    const uint16_t status = tideT_ci_status(ci) & h->mark_mask;
+    return TIDE_LIKELY(status == TIDE_CIST_MARK) ||
+           (status == h->mark_mask &&
+            tideT_value_ptr(tideT_ci_func(ci)) == h->top_closure);
+}
+
+/* The part of the constructor at a site that has this size; 0: none. */
+TIDE_INLINE uint32_t tideT_part_bit(const struct tide_site *site, size_t bytes)
+{
+    return bytes == site->array_bytes  ? 1u
+           : bytes == site->hash_bytes ? 2u
+                                       : 0u;
+}
+
 /* What a cell holds now. */
 TIDE_INLINE uint64_t tideT_held_bytes(const struct tide_p_cell *cell)
 {
@@ -368,12 +388,20 @@ TIDE_INLINE uint64_t tideT_held_blocks(const struct tide_p_cell *cell)
            cell->closed_blocks;
 }
 
-/* The clock that worst calls are measured with, for a thread. */
+/*
+** The clock that worst calls are measured with: bytes allocated while the
+** thread was on the chain, less those of finalizers.
+*/
+TIDE_INLINE uint64_t tideT_clock_of(const struct tide_heap *h,
+                                    const struct tide_thread *t)
+{
+    return t->clock + h->alloc_bytes; /* on the chain */
+}
+
 TIDE_INLINE uint64_t tideT_clock(const struct tide_heap *h,
                                  const struct tide_thread *t)
 {
-    const uint64_t now = h->alloc_bytes - h->excluded_bytes;
-    return t->on_chain ? t->clock + (now - t->since) : t->clock;
+    return t->on_chain ? tideT_clock_of(h, t) : t->clock;
 }
 
 /* Before the counters of a cell change while the heap is below its peak. */

@@ -13,36 +13,32 @@
 /*
 ** Is a Lua frame still at the site's pc?  A table constructor has not saved
 ** its pc: it is taken from the caller's frame; its parts follow at once.
+** *parts  gets the parts of a constructor that are still to come.
 */
-TIDE_INLINE bool is_same_pc(struct tide_heap *h, const struct tide_ra *ra,
+TIDE_INLINE bool is_same_pc(const struct tide_heap *h, const struct tide_ra *ra,
                             const uintptr_t *words, const char *ci,
-                            unsigned kind, size_t nsize)
+                            unsigned kind, size_t nsize, uint8_t *parts)
 {
-    struct tide_site *site = h->site;
+    const struct tide_site *site = h->site;
     if (kind == TIDE_KIND_TABLE) {
-        if (ra->pc_word == TIDE_NO_WORD ||
-            words[ra->pc_word] + (uintptr_t)(intptr_t)ra->pc_bias !=
-                (uintptr_t)site->pc)
-            return false;
-        h->parts_left = (uint8_t)site->parts;
-        return true;
+        *parts = (uint8_t)site->parts;
+        return ra->pc_word != TIDE_NO_WORD &&
+               words[ra->pc_word] + (uintptr_t)(intptr_t)ra->pc_bias ==
+                   (uintptr_t)site->pc;
     }
     if (kind == TIDE_KIND_STORAGE && h->parts_left != 0) {
-        const uint32_t bit = nsize == site->array_bytes  ? 1
-                             : nsize == site->hash_bytes ? 2
-                                                         : 0;
-        if ((h->parts_left & bit) == 0)
-            return false;
-        h->parts_left &= (uint8_t)~bit;
-        return true;
+        const uint32_t bit = tideT_part_bit(site, nsize);
+        *parts = h->parts_left & (uint8_t)~bit;
+        return (h->parts_left & bit) != 0;
     }
+    *parts = 0;
     return tideT_ci_savedpc(ci) == site->pc;
 }
 
 /* Same thread, same activation of the same frame, same instruction. */
-TIDE_INLINE bool is_same_place(struct tide_heap *h, const struct tide_ra *ra,
-                               const uintptr_t *words, unsigned kind,
-                               size_t nsize)
+TIDE_INLINE bool is_same_place(const struct tide_heap *h,
+                               const struct tide_ra *ra, const uintptr_t *words,
+                               unsigned kind, size_t nsize, uint8_t *parts)
 {
     const lua_State *L = (const lua_State *)words[ra->l_word];
     if (L != h->cur_L || ra->address != words[TIDE_WORD_RA])
@@ -50,11 +46,11 @@ TIDE_INLINE bool is_same_place(struct tide_heap *h, const struct tide_ra *ra,
     if (tideT_gc_word(h) != h->gc_word)
         return false;
     const char *ci = tideT_L_ci(L);
-    if (ci != h->top_ci ||
-        (tideT_ci_status(ci) & h->mark_mask) != TIDE_CIST_MARK ||
+    if (ci != h->top_ci || !tideT_is_same_call(h, ci) ||
         (*h->link & TIDE_CIST_MARK) == 0)
         return false;
-    return !h->top_is_lua || is_same_pc(h, ra, words, ci, kind, nsize);
+    *parts = 0;
+    return !h->top_is_lua || is_same_pc(h, ra, words, ci, kind, nsize, parts);
 }
 
 /* A block without a kind that may be something else than table storage. */
@@ -64,6 +60,12 @@ TIDE_INLINE bool is_doubtful(const struct tide_heap *h,
 {
     return kind == TIDE_KIND_STORAGE && (nsize == TIDE_CALLINFO_BYTES ||
                                          h->is_untagged_slow || ra->is_buffer);
+}
+
+TIDE_INLINE const struct tide_ra *ra_of(const struct tide_heap *h,
+                                        const uintptr_t *words)
+{
+    return &h->ras[tideT_ra_place(h->ra_multiplier, words[TIDE_WORD_RA])];
 }
 
 /* The site's cell for a kind. */
@@ -76,13 +78,25 @@ TIDE_INLINE struct tide_p_cell *cell_here(struct tide_heap *h, unsigned kind)
     return cell;
 }
 
+/* A new block is charged and tagged. */
+TIDE_INLINE void *charge_block(struct tide_heap *h, struct tide_p_cell *cell,
+                               void *block, size_t nsize)
+{
+    tideT_heap_grows(h, cell, nsize);
+    cell->alloc_bytes += nsize;
+    cell->alloc_blocks++;
+    *tideA_tag_place(block, nsize) =
+        tideA_tag((uint32_t)(cell - h->cells), h->cycle);
+    return block;
+}
+
 /* Growth of a small block of table storage; all else is slow. */
 static TIDE_NOINLINE void *grow_storage(struct tide_heap *h, void *ptr,
                                         size_t osize, size_t nsize,
                                         const uintptr_t *words)
 {
-    const struct tide_ra *ra =
-        &h->ras[tideT_ra_place(h->ra_multiplier, words[TIDE_WORD_RA])];
+    const struct tide_ra *ra = ra_of(h, words);
+    uint8_t parts;
     if (nsize > h->store.small_max || nsize <= osize || ra->is_buffer)
         return tideT_realloc_slow(h, ptr, osize, nsize, words);
     const uint64_t tag = *tideA_tag_place(ptr, osize);
@@ -90,7 +104,7 @@ static TIDE_NOINLINE void *grow_storage(struct tide_heap *h, void *ptr,
     if (h->cells[old].kind != TIDE_KIND_STORAGE)
         return tideT_realloc_slow(h, ptr, osize, nsize, words);
     h->parts_left = 0;
-    if (!is_same_place(h, ra, words, TIDE_KIND_STORAGE, nsize) &&
+    if (!is_same_place(h, ra, words, TIDE_KIND_STORAGE, nsize, &parts) &&
         !tideT_step(h, ra, words, ptr, TIDE_KIND_STORAGE, nsize))
         return tideT_realloc_slow(h, ptr, osize, nsize, words);
     tideT_check_place(h);
@@ -108,33 +122,72 @@ static TIDE_NOINLINE void *grow_storage(struct tide_heap *h, void *ptr,
     return block;
 }
 
+/* A new block at h->site, whose cell may be new, from any origin. */
+TIDE_INLINE void *alloc_here(struct tide_heap *h, unsigned kind, size_t osize,
+                             size_t nsize)
+{
+    tideT_check_place(h);
+    struct tide_p_cell *cell = cell_here(h, kind);
+    void *block = NULL;
+    if (nsize <= h->store.small_max)
+        block = tideA_arena_alloc(&h->store.arena, tideA_class(nsize));
+    if (TIDE_UNLIKELY(block == NULL))
+        return tideT_alloc_large(h, cell, osize, nsize);
+    return charge_block(h, cell, block, nsize);
+}
+
+/* Somewhere else than the last one. */
+static TIDE_NOINLINE void *alloc_elsewhere(struct tide_heap *h, size_t osize,
+                                           size_t nsize, const uintptr_t *words)
+{
+    const unsigned kind = tideT_kind_of[osize & 15];
+    if (!tideT_step(h, ra_of(h, words), words, NULL, kind, nsize))
+        return tideT_alloc_slow(h, osize, nsize, words);
+    return alloc_here(h, kind, osize, nsize);
+}
+
+/* A large block, a block of a new cell or class, or of a doubtful kind. */
+static TIDE_NOINLINE void *alloc_unusual(struct tide_heap *h, size_t osize,
+                                         size_t nsize, const uintptr_t *words)
+{
+    const struct tide_ra *ra = ra_of(h, words);
+    const unsigned kind = tideT_kind_of[osize & 15];
+    uint8_t parts;
+    if (is_doubtful(h, ra, kind, nsize))
+        return tideT_alloc_slow(h, osize, nsize, words);
+    if (!is_same_place(h, ra, words, kind, nsize, &parts))
+        return alloc_elsewhere(h, osize, nsize, words);
+    h->parts_left = parts;
+    return alloc_here(h, kind, osize, nsize);
+}
+
+/*
+** Everything but the common case leaves by a tail call, so that the common
+** case needs no register saved.
+*/
 void *tideT_alloc(void *heap, void *ptr, size_t osize, size_t nsize,
                   const uintptr_t *words)
 {
     struct tide_heap *h = heap;
     if (ptr != NULL)
         return grow_storage(h, ptr, osize, nsize, words);
-    const struct tide_ra *ra =
-        &h->ras[tideT_ra_place(h->ra_multiplier, words[TIDE_WORD_RA])];
+    const struct tide_ra *ra = ra_of(h, words);
     const unsigned kind = tideT_kind_of[osize & 15];
-    if (TIDE_UNLIKELY(is_doubtful(h, ra, kind, nsize)))
-        return tideT_alloc_slow(h, osize, nsize, words);
-    if (!is_same_place(h, ra, words, kind, nsize) &&
-        !tideT_step(h, ra, words, NULL, kind, nsize))
-        return tideT_alloc_slow(h, osize, nsize, words);
+    uint8_t parts;
+    if (TIDE_UNLIKELY(nsize > h->store.small_max ||
+                      is_doubtful(h, ra, kind, nsize)))
+        return alloc_unusual(h, osize, nsize, words);
+    if (!is_same_place(h, ra, words, kind, nsize, &parts))
+        return alloc_elsewhere(h, osize, nsize, words);
+    struct tide_p_cell *cell = &h->cells[h->site->cell[kind & 3]];
+    const size_t class = tideA_class(nsize);
+    void **block = h->store.arena.free[class];
+    if (TIDE_UNLIKELY(cell->kind != kind || block == NULL))
+        return alloc_unusual(h, osize, nsize, words);
     tideT_check_place(h);
-    struct tide_p_cell *cell = cell_here(h, kind);
-    if (TIDE_UNLIKELY(nsize > h->store.small_max))
-        return tideT_alloc_large(h, cell, osize, nsize);
-    void *block = tideA_arena_alloc(&h->store.arena, tideA_class(nsize));
-    if (TIDE_UNLIKELY(block == NULL))
-        return tideT_alloc_large(h, cell, osize, nsize);
-    tideT_heap_grows(h, cell, nsize);
-    cell->alloc_bytes += nsize;
-    cell->alloc_blocks++;
-    *tideA_tag_place(block, nsize) =
-        tideA_tag((uint32_t)(cell - h->cells), h->cycle);
-    return block;
+    h->parts_left = parts;
+    h->store.arena.free[class] = *block;
+    return charge_block(h, cell, block, nsize);
 }
 
 void *tideT_free(void *heap, void *ptr, size_t osize, size_t nsize)

@@ -27,9 +27,7 @@ static void meet_state(struct tide_heap *h)
     h->main = h->cur = t;
     h->g = tideT_L_global(h->main_L);
     h->gc_at = h->g + TIDE_GC_WORD_AT;
-    h->gc_mask = TIDE_GC_WHITE_MASK |
-                 (h->cal->layout.has_gcstp ? TIDE_GC_CLOSE_MASK : 0);
-    h->gc_word = tideT_gc_word(h);
+    tideT_gc_meet(h);
 }
 
 /* Does the instruction before pc make the table in the register at top? */
@@ -109,9 +107,7 @@ static bool is_part(struct tide_heap *h, const struct tide_frame *f,
     if (h->parts_left == 0 || ptr != NULL || site->fn != f->fn ||
         h->top_ci != f->ci)
         return false;
-    const uint32_t bit = bytes == site->array_bytes  ? 1
-                         : bytes == site->hash_bytes ? 2
-                                                     : 0;
+    const uint32_t bit = tideT_part_bit(site, bytes);
     if ((h->parts_left & bit) == 0)
         return false;
     h->parts_left &= (uint8_t)~bit;
@@ -203,6 +199,9 @@ static void remember_place(struct tide_heap *h, struct tide_thread *t)
     h->cur_L = t->L;
     h->link = t->link;
     h->top_ci = tideT_L_ci(t->L);
+    h->top_closure = h->top_ci == NULL || t->L == h->moving_L
+                         ? NULL
+                         : tideT_value_ptr(tideT_ci_func(h->top_ci));
     h->top_is_lua = t->n_frames > 0 && t->frames[t->n_frames - 1].is_lua;
 }
 

@@ -69,8 +69,11 @@ static void finish_frame(struct tide_heap *h, const struct tide_thread *t,
     struct tide_p_node *node = &h->nodes[f->node];
     if (bytes > node->max_call_bytes)
         node->max_call_bytes = bytes;
-    if (f->is_finalizer)
-        h->excluded_bytes += bytes; /* not the interrupted call's doing */
+    if (!f->is_finalizer)
+        return;
+    /* it was not the doing of the calls that it interrupted */
+    for (struct tide_thread *on = h->cur; on != NULL; on = on->resumer)
+        on->clock -= bytes;
 }
 
 static void pop_frame(struct tide_heap *h, struct tide_thread *t)

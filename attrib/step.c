@@ -136,11 +136,10 @@ TIDE_INLINE bool is_replaced(const struct tide_heap *h,
 }
 
 /* Brings the shadow stack to `ci`; false: the cold path must. */
-TIDE_INLINE bool step_shadow(struct tide_heap *h, struct tide_thread *t,
-                             char *ci)
+static TIDE_NOINLINE bool step_shadow(struct tide_heap *h,
+                                      struct tide_thread *t, char *ci)
 {
-    const uint64_t clock =
-        t->clock + (h->alloc_bytes - h->excluded_bytes - t->since);
+    const uint64_t clock = tideT_clock_of(h, t);
     char *calls[STEP_CALLS_MAX];
     char *stop = ci;
     uint32_t n_calls = 0;
@@ -188,6 +187,42 @@ TIDE_INLINE bool step_pc(const struct tide_ra *ra, const uintptr_t *words,
 }
 
 /*
+** The commonest step: one new activation, called by the frame below the top
+** one (which has returned) or by the top one.  False: nothing was changed.
+*/
+TIDE_INLINE bool step_call(struct tide_heap *h, struct tide_thread *t, char *ci)
+{
+    uint32_t n = t->n_frames;
+    const char *caller = tideT_ci_previous(ci);
+    const uint64_t clock = tideT_clock_of(h, t);
+    if (n < 2 || (tideT_ci_status(ci) & TIDE_CIST_MARK) != 0)
+        return false;
+    struct tide_frame *f = &t->frames[n];
+    if (f[-2].ci == caller) {
+        if (f[-1].is_finalizer)
+            return false;
+        n--;
+        f--;
+    } else if (f[-1].ci != caller || n == t->max_frames) {
+        return false;
+    }
+    const uint16_t status = tideT_ci_status(caller);
+    if ((status & (TIDE_CIST_MARK | h->cal->layout.cist_fin)) !=
+            TIDE_CIST_MARK ||
+        ((status & h->mark_mask) != TIDE_CIST_MARK && is_replaced(h, f - 1)))
+        return false;
+    if (n != t->n_frames) {
+        struct tide_p_node *node = &h->nodes[f->node];
+        if (clock - f->start > node->max_call_bytes)
+            node->max_call_bytes = clock - f->start;
+        t->n_frames = n;
+    }
+    place_caller(h, t, f - 1);
+    push_call(t, ci, clock);
+    return true;
+}
+
+/*
 ** Finds the place when it is near the last one; false: ask tideT_locate.
 ** Kinds of blocks without one must be clear (hot.c, is_doubtful).
 */
@@ -203,8 +238,11 @@ static TIDE_NOINLINE bool tideT_step(struct tide_heap *h,
         return false;
     struct tide_thread *t = h->cur;
     char *ci = tideT_L_ci(L);
+    const bool is_same_frame = ci == h->top_ci && tideT_is_same_call(h, ci);
     if (kind == TIDE_KIND_THREAD || kind == TIDE_KIND_PROTO ||
-        tideT_ci_previous(ci) == NULL || !step_shadow(h, t, ci))
+        tideT_ci_previous(ci) == NULL)
+        return false;
+    if (!is_same_frame && !step_call(h, t, ci) && !step_shadow(h, t, ci))
         return false;
     struct tide_frame *f = &t->frames[t->n_frames - 1];
     const uint32_t *pc = NULL;
@@ -213,6 +251,7 @@ static TIDE_NOINLINE bool tideT_step(struct tide_heap *h,
     struct tide_site *site = place_frame(h, t, f, pc);
     h->site = site;
     h->top_ci = ci;
+    h->top_closure = tideT_value_ptr(tideT_ci_func(ci));
     h->top_is_lua = f->is_lua;
     h->parts_left =
         kind == TIDE_KIND_TABLE && f->is_lua ? (uint8_t)site->parts : 0;

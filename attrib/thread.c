@@ -73,7 +73,7 @@ static void push_chain(struct tide_heap *h, struct tide_thread *t)
     t->resumer = h->cur;
     h->cur->above = t;
     t->on_chain = true;
-    t->since = h->alloc_bytes - h->excluded_bytes;
+    t->clock -= h->alloc_bytes;
     h->cur = t;
 }
 
