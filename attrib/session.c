@@ -12,10 +12,12 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -124,17 +126,34 @@ static uint64_t process_start_ns(void)
     return ticks * (UINT64_C(1000000000) / (uint64_t)per_second);
 }
 
+/* Does this process have the file mapped? */
+static bool is_mapped(ino_t ino)
+{
+    char line[PATH_MAX + 128];
+    unsigned long long inode;
+    bool is_found = false;
+    FILE *maps = fopen("/proc/self/maps", "re");
+    while (maps != NULL && !is_found && fgets(line, sizeof line, maps) != NULL)
+        is_found = sscanf(line, "%*s %*s %*s %*s %llu", &inode) == 1 &&
+                   inode == (unsigned long long)ino;
+    if (maps != NULL)
+        fclose(maps);
+    return is_found;
+}
+
 /*
 ** The profile at `path` is this very process's, from before it became another
-** program.
+** program: another session of the present one has it mapped.
 */
 static bool is_from_before_exec(const char *path)
 {
     struct tide_p_header header;
+    struct stat st;
     const int fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0)
         return false;
-    const bool is_whole = read(fd, &header, sizeof header) == sizeof header;
+    const bool is_whole = read(fd, &header, sizeof header) == sizeof header &&
+                          fstat(fd, &st) == 0 && !is_mapped(st.st_ino);
     close(fd);
     const uint64_t start_ns = process_start_ns();
     return is_whole &&
