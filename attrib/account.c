@@ -1,10 +1,11 @@
 /*
-** account.c: the rare half of counting: peaks, cycles, blocks whose kind shows
+** account.c: the rare half of counting: peaks, blocks whose kind shows
 ** late, blocks whose freeing means something, and the end of a state.
 */
 #include <time.h>
 
 #include "check.h"
+#include "session.h"
 
 const char tideT_no_gc[8] = {0};
 
@@ -58,82 +59,6 @@ void tideT_move(struct tide_heap *h, uint32_t from, uint32_t to, size_t bytes)
     a->moved_blocks--;
     b->moved_bytes += (int64_t)bytes;
     b->moved_blocks++;
-}
-
-/* ---- collection cycles ---- */
-
-static uint64_t now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
-#define CYCLES_MAX 65536u /* records kept; later cycles are counted only */
-
-void tideT_settle_cycle(struct tide_heap *h)
-{
-    const uint32_t n = h->head->n_cycles;
-    if (n == 0 || h->cycles[n - 1].n != h->cycle)
-        return;
-    struct tide_p_cycle *c = &h->cycles[n - 1];
-    c->freed_bytes = h->alloc_bytes - h->live_bytes - h->cycle_freed;
-    c->freed_blocks = h->freed_blocks - h->cycle_freed_blocks;
-    c->after_bytes =
-        c->before_bytes > c->freed_bytes ? c->before_bytes - c->freed_bytes : 0;
-}
-
-/* What started the collection: an allocation that failed, a call, or debt. */
-static enum tide_p_cause cause_of_cycle(const struct tide_heap *h,
-                                        const void *fn)
-{
-    if (h->cal->layout.has_gcstp && tideT_g_gcemergency(h->g) != 0)
-        return TIDE_P_CAUSE_EMERGENCY;
-    return fn != NULL && (uintptr_t)fn == h->cal->collectgarbage
-               ? TIDE_P_CAUSE_EXPLICIT
-               : TIDE_P_CAUSE_AUTOMATIC;
-}
-
-static void note_cycle(struct tide_heap *h)
-{
-    struct tide_section *s = &h->sections[TIDE_P_CYCLES];
-    const uint64_t now = now_ns();
-    tideT_check_books(h);
-    tideT_settle_cycle(h);
-    h->cycle++;
-    h->head->gc_cycle = h->cycle;
-    tideP_writer_header(h->writer)->end_mono_ns = now;
-    h->cycle_freed = h->alloc_bytes - h->live_bytes;
-    h->cycle_freed_blocks = h->freed_blocks;
-    const uint32_t n = h->head->n_cycles;
-    if (n >= CYCLES_MAX ||
-        tideP_section_reserve(h->writer, s,
-                              ((size_t)n + 1) * sizeof *h->cycles) != TIDE_OK)
-        return;
-    const void *fn;
-    const uint32_t node = tideT_shadow_peek(h, tideT_running(h, NULL), &fn);
-    h->cycles[n] = (struct tide_p_cycle){
-        .atomic_mono_ns = now,
-        .before_bytes = h->live_bytes,
-        .after_bytes = h->live_bytes,
-        .n = h->cycle,
-        .node = node,
-        .mode = tideT_g_gckind(h->g),
-        .cause = (uint8_t)cause_of_cycle(h, fn),
-    };
-    TIDE_PUBLISH(&h->head->n_cycles, n + 1);
-}
-
-void tideT_note_gc(struct tide_heap *h)
-{
-    if (h->is_closing)
-        return;
-    const uint64_t old = h->gc_word;
-    h->gc_word = tideT_gc_word(h);
-    if (((old ^ h->gc_word) & TIDE_GC_WHITE_MASK) != 0)
-        note_cycle(h);
-    if ((h->gc_word & TIDE_GC_CLOSE_MASK) != 0)
-        tideT_closing(h);
 }
 
 /* ---- blocks whose kind shows at the next call ---- */
@@ -382,12 +307,12 @@ void tideT_closing(struct tide_heap *h)
         return;
     if (h->pending.block != NULL)
         tideT_pending_settle(h);
-    tideT_settle_cycle(h);
+    tideT_gc_closing(h);
     if (h->cal->has_layout)
         tideT_threads_reset(h); /* frames still open get their figures */
     h->is_closing = true;
     h->cycle++; /* tells blocks that finalizers make while closing */
-    h->head->close_mono_ns = now_ns();
+    h->head->close_mono_ns = tideT_clock_ns(CLOCK_MONOTONIC);
     /* every free takes the slow path from now on */
     h->gc_mask = 0;
     h->gc_word = 1;

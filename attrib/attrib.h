@@ -21,6 +21,7 @@
 #include "../common/options.h"
 #include "../profile/writer.h"
 #include "calibrate.h"
+#include "gcwatch.h"
 
 #define TIDE_SITES 16384u /* places of the site cache; a power of two */
 
@@ -117,7 +118,7 @@ struct tide_heap {
     const char *top_ci;      /* innermost frame of cur_L */
     const uint16_t *link;    /* see tide_thread.link */
     const char *top_closure; /* function of top_ci */
-    struct tide_site *site; /* where we are */
+    struct tide_site *site;  /* where we are */
     struct tide_p_cell *cells;
     uint64_t live_bytes;
     uint64_t peak_bytes;
@@ -171,9 +172,10 @@ struct tide_heap {
     struct tide_site off_site;    /* the recording is off */
     struct tide_site public_site; /* public.c: where we are */
 
-    uint64_t cycle_freed;    /* freed in all, when the cycle began */
+    uint64_t cycle_freed; /* freed in all, when the cycle began */
     uint64_t cycle_freed_blocks;
     uint64_t freed_blocks;
+    struct tide_gcwatch gc;
     struct tide_pending pending;
     bool is_newborn;   /* a coroutine was made, its stack is next */
     bool is_compiling; /* a prototype was made, no Lua ran since */
@@ -224,10 +226,23 @@ void *tideT_alloc_large(struct tide_heap *h, struct tide_p_cell *cell,
 void *tideT_realloc_slow(struct tide_heap *h, void *ptr, size_t osize,
                          size_t nsize, const uintptr_t *words);
 
-/* Peaks, cycles, closing (account.c). */
+/* The collector (gcwatch.c). */
+/* A state was met: what to watch. */
+void tideT_gc_meet(struct tide_heap *h);
+/* The watched word of global_State has changed. */
+TIDE_COLD void tideT_note_gc(struct tide_heap *h);
+/* A point of the timeline, when one is due. */
+void tideT_gc_moment(struct tide_heap *h, uint64_t now_ns);
+/* The figures of the last collection cycle, so far. */
+void tideT_settle_cycle(struct tide_heap *h);
+void tideT_gc_flush(struct tide_heap *h);
+/* The state is about to be closed; counting begins anew. */
+void tideT_gc_closing(struct tide_heap *h);
+void tideT_gc_reset(struct tide_heap *h);
+
+/* Peaks, closing (account.c). */
 void tideT_peak_save(struct tide_heap *h, struct tide_p_cell *cell);
 void tideT_peak_rise(struct tide_heap *h);
-TIDE_COLD void tideT_note_gc(struct tide_heap *h);
 void tideT_pending_settle(struct tide_heap *h);
 /* osize bytes of a block pass from one cell to another. */
 void tideT_move(struct tide_heap *h, uint32_t from, uint32_t to, size_t bytes);
@@ -235,8 +250,6 @@ void tideT_move(struct tide_heap *h, uint32_t from, uint32_t to, size_t bytes);
 bool tideT_freed_watched(struct tide_heap *h, char *ptr, size_t bytes,
                          enum tide_kind kind);
 void tideT_freed_foreign(struct tide_heap *h, const char *ptr, size_t bytes);
-/* The figures of the last collection cycle, so far. */
-void tideT_settle_cycle(struct tide_heap *h);
 /* lua_close has begun, and has ended. */
 void tideT_closing(struct tide_heap *h);
 void tideT_state_gone(struct tide_heap *h);

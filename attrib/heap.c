@@ -24,6 +24,10 @@ static size_t room_for(const struct tide_session *s, enum tide_p_section id)
         want = nodes * sizeof(struct tide_p_node);
     else if (id == TIDE_P_CELLS)
         want = nodes * 3 * sizeof(struct tide_p_cell);
+    else if (id == TIDE_P_CELL_FLOORS)
+        want = nodes * 3 * sizeof(struct tide_p_floor);
+    else if (id == TIDE_P_MOMENTS || id == TIDE_P_EVENTS)
+        want = MIB;
     struct rlimit lim;
     if (getrlimit(RLIMIT_AS, &lim) == 0 && lim.rlim_cur != RLIM_INFINITY &&
         want > lim.rlim_cur / 64)
@@ -239,7 +243,7 @@ void tideT_heap_flush(struct tide_heap *h)
         h->head->peak_bytes = h->peak_bytes;
     if (h->is_closing || h->g == NULL)
         return;
-    tideT_settle_cycle(h);
+    tideT_gc_flush(h);
     tideT_calls_flush(h);
 }
 
@@ -261,8 +265,7 @@ void tideT_heap_reset(struct tide_heap *h)
     h->peak_bytes = h->live_bytes;
     h->head->peak_bytes = h->peak_bytes;
     tideT_peak_rise(h);
-    h->cycle_freed = h->alloc_bytes - h->live_bytes;
-    TIDE_PUBLISH(&h->head->n_cycles, 0);
+    tideT_gc_reset(h);
     if (h->g != NULL)
         h->wants_clear = true;
     h->cur_L = NULL;

@@ -41,11 +41,12 @@ struct tide_layout {
 #define TIDE_NODE_BYTES     24u /* a node of a table's hash part */
 #define TIDE_CALLINFO_BYTES 64u
 
-#define TIDE_TAG_TABLE    0x45u /* type tag of a value, with its GC bit */
-#define TIDE_TAG_LCLOSURE 0x46u
-#define TIDE_TAG_CCLOSURE 0x66u
-#define TIDE_TAG_LIGHT_C  0x16u
-#define TIDE_TAG_THREAD   0x48u
+#define TIDE_TAG_SHORT_STRING 0x44u
+#define TIDE_TAG_TABLE        0x45u /* type tag of a value, with its GC bit */
+#define TIDE_TAG_LCLOSURE     0x46u
+#define TIDE_TAG_CCLOSURE     0x66u
+#define TIDE_TAG_LIGHT_C      0x16u
+#define TIDE_TAG_THREAD       0x48u
 
 #define TIDE_STATUS_YIELD 1u
 
@@ -116,16 +117,23 @@ struct tide_layout {
 #define tideT_g_total(g)       (TIDE_AT(int64_t, g, 16) + TIDE_AT(int64_t, g, 24))
 #define tideT_g_strings(g)     TIDE_AT(char *, g, 48)
 #define tideT_g_white(g)       TIDE_AT(uint8_t, g, 100)
+#define tideT_g_gcstate(g)     TIDE_AT(uint8_t, g, 101)
 #define tideT_g_gckind(g)      TIDE_AT(uint8_t, g, 102)
 #define tideT_g_gcstp(g)       TIDE_AT(uint8_t, g, 106)
 #define tideT_g_gcemergency(g) TIDE_AT(uint8_t, g, 107)
+#define tideT_g_gcpause(g)     TIDE_AT(uint8_t, g, 108) /* percent / 4 */
+#define tideT_g_gcstepmul(g)   TIDE_AT(uint8_t, g, 109) /* percent / 4 */
 
 /*
 ** Bytes 100 to 107 of global_State in one word: currentwhite in the low byte,
-** gcstp in byte 6.  These two are what the fast path compares.
+** gcstate, gckind, gcstp in byte 6.  The fast path compares what gcwatch.c asks
+** for.
 */
 #define TIDE_GC_WORD_AT    100
 #define TIDE_GC_WHITE_MASK UINT64_C(0x00000000000000ff)
+#define TIDE_GC_STATE_MASK UINT64_C(0x000000000000ff00)
+#define TIDE_GC_KIND_MASK  UINT64_C(0x0000000000ff0000)
+#define TIDE_GC_USER_MASK  UINT64_C(0x0001000000000000) /* GCSTPUSR */
 #define TIDE_GC_CLOSE_MASK UINT64_C(0x0004000000000000) /* GCSTPCLS */
 
 /* Instructions */

@@ -286,6 +286,40 @@ struct tide_totals {
 TIDE_API void tide_heap_totals(const struct tide_heap *heap,
                                struct tide_totals *out);
 
+/*
+** The collector's figures, under the names that users of GcWatch know; sizes in
+** KiB.  Rates are those of the last closed window of 5 s; before the first one
+** closes they are estimated from what there is of it, after one second.
+*/
+struct tide_gc_stats {
+    double HeapKb;        /* held now */
+    double PeakHeapKb;    /* most ever held at once */
+    double AllocKbPerSec; /* allocated per second */
+    double CyclesPerMin;  /* collection cycles per minute */
+    uint64_t Cycles;      /* collection cycles seen */
+    double LastReclaimKb; /* freed by the last one, so far */
+    double AvgReclaimKb;  /* freed by one in the mean */
+    double ReclaimedKb;   /* freed by all of them */
+};
+
+/*
+** Fills `out` as of now.  Under the state's lock.  In tier TIDE_TIER_PUBLIC
+** cycles are not seen.  [alloc: no] [from: any]
+*/
+TIDE_API void tide_gc_stats(struct tide_heap *heap, struct tide_gc_stats *out);
+
+/*
+** Says that lua_gc is about to be called for L, and that it has returned: then
+** the collection is charged to the line that asked for it and is timed, and
+** stops and new parameters are noted with their line.  Without it they are
+** noted at the next call of the allocator, and full collections in a row with
+** no allocation between them may count as fewer.
+** what  LUA_GCCOLLECT and so on, as for lua_gc.  [alloc: no] [from: any]
+*/
+TIDE_API void tide_gc_begin(struct tide_session *session, struct lua_State *L,
+                            int what);
+TIDE_API void tide_gc_end(struct tide_session *session, struct lua_State *L);
+
 #ifdef __cplusplus
 }
 #endif

@@ -44,12 +44,15 @@
 #define TIDE_P_BYTE_ORDER   0x01020304u
 #define TIDE_P_PAGE         4096u
 #define TIDE_P_HEADER_BYTES 4096u
-#define TIDE_P_EXTENTS_MAX  32768u /* six for each heap, and to grow */
+#define TIDE_P_EXTENTS_MAX  36864u /* nine for each heap at most */
 #define TIDE_P_DATA_OFFSET(extents_max)                                        \
  (TIDE_P_HEADER_BYTES + (uint64_t)(extents_max)*16u)
 #define TIDE_P_HEAPS_MAX  4096u
 #define TIDE_P_STRING_MAX 4095u /* longest string, bytes without NUL */
 #define TIDE_P_SUFFIX     ".tide"
+
+#define TIDE_P_FLOORS     16u /* columns of FLOORS */
+#define TIDE_P_FLOOR_UNIT 16u /* bytes that one in a column stands for */
 
 /* Index 0 of strings is "", of functions and nodes the root, of cells none. */
 #define TIDE_P_NONE 0u
@@ -103,12 +106,15 @@ struct tide_p_extent {
 };
 
 enum tide_p_section {
-    TIDE_P_HEAD = 0, /* one struct tide_p_heap */
-    TIDE_P_STRINGS,  /* bytes: see tide_p_heap.string_bytes */
-    TIDE_P_FUNCS,    /* struct tide_p_func[n_funcs] */
-    TIDE_P_NODES,    /* struct tide_p_node[n_nodes] */
-    TIDE_P_CELLS,    /* struct tide_p_cell[n_cells] */
-    TIDE_P_CYCLES,   /* struct tide_p_cycle[n_cycles] */
+    TIDE_P_HEAD = 0,    /* one struct tide_p_heap */
+    TIDE_P_STRINGS,     /* bytes: see tide_p_heap.string_bytes */
+    TIDE_P_FUNCS,       /* struct tide_p_func[n_funcs] */
+    TIDE_P_NODES,       /* struct tide_p_node[n_nodes] */
+    TIDE_P_CELLS,       /* struct tide_p_cell[n_cells] */
+    TIDE_P_CYCLES,      /* struct tide_p_cycle[n_cycles] */
+    TIDE_P_MOMENTS,     /* struct tide_p_moment[n_moments] */
+    TIDE_P_EVENTS,      /* struct tide_p_event[n_events] */
+    TIDE_P_CELL_FLOORS, /* struct tide_p_floor[n_floors], parallel to CELLS */
     TIDE_P_SECTION_COUNT_
 };
 
@@ -150,7 +156,25 @@ struct tide_p_heap {
     uint64_t inferred_bytes;     /* bytes whose line or thread was inferred */
     uint64_t open_mono_ns;       /* first lua_State made */
     uint64_t close_mono_ns;      /* last lua_State closed; 0: open */
-    uint64_t reserved[18];       /* 0 */
+    uint32_t n_moments;          /* published */
+    uint32_t n_events;           /* published */
+    uint32_t n_floors;           /* published; at most n_cells */
+    uint32_t n_lost_events;      /* for which there was no room */
+    /*
+    ** Columns of FLOORS in use; columns are added while it is less than
+    ** TIDE_P_FLOORS, then every second one goes.
+    */
+    uint32_t n_columns;
+    uint32_t n_passes;     /* collections whose survivors were counted */
+    uint32_t n_skipped;    /* ... were not: it would have cost too much */
+    uint32_t n_merged;     /* cycles that others' records stand for */
+    uint64_t collect_ns;   /* spent in collections that were timed */
+    uint64_t n_timed;      /* of these */
+    uint64_t reserved[12]; /* 0 */
+    /* of column i: which collection, when it was over, what then lived */
+    uint32_t column_cycle[TIDE_P_FLOORS];
+    uint64_t column_mono_ns[TIDE_P_FLOORS];
+    uint64_t column_bytes[TIDE_P_FLOORS];
 };
 
 enum tide_p_what {
@@ -238,19 +262,88 @@ enum tide_p_cause {
     TIDE_P_CAUSE_COUNT_
 };
 
-/* One collection cycle, noted when its atomic phase was seen to be over. */
+enum tide_p_mode {
+    TIDE_P_MODE_INCREMENTAL = 0,
+    TIDE_P_MODE_MINOR, /* generational: young objects only */
+    TIDE_P_MODE_MAJOR, /* generational: all objects */
+    TIDE_P_MODE_FULL,  /* all at once: asked for, or in an emergency */
+    TIDE_P_MODE_COUNT_,
+    TIDE_P_MODE_UNKNOWN = 255
+};
+
+/*
+** One collection cycle, noted when its atomic phase was seen to be over.
+** Where there is no more room, neighbours are joined: the later one stays,
+** with freed_*, n_joined and alloc_bytes of both.
+*/
 struct tide_p_cycle {
     uint64_t atomic_mono_ns; /* time of that */
     uint64_t before_bytes;   /* live bytes then */
-    uint64_t after_bytes;    /* least live bytes until the next one */
+    uint64_t after_bytes;    /* of these, what was not freed by the next one */
     uint64_t freed_bytes;    /* freed until the next one */
     uint64_t freed_blocks;
-    uint32_t n;           /* number, from 1; rises by what was seen */
+    uint32_t n;              /* number, from 1; rises by what was seen */
+    uint32_t node;           /* what ran when it was seen; 0: not known */
+    uint8_t mode;            /* enum tide_p_mode */
+    uint8_t cause;           /* enum tide_p_cause */
+    uint8_t is_stepped;      /* 1: collectgarbage("step") asked for it */
+    uint8_t is_generational; /* 1: the mode that the program has chosen */
+    uint16_t pause;          /* in percent; 0: not known */
+    uint16_t step;           /* step multiplier in percent; 0: not known */
+    uint64_t end_mono_ns;    /* when the sweep was seen to be over; 0: not */
+    uint64_t start_mono_ns;  /* when marking was seen to begin; 0: not */
+    uint64_t alloc_bytes;    /* allocated since the one before */
+    uint64_t collect_ns;   /* time inside the collector, where timed; else 0 */
+    uint32_t n_joined;     /* cycles that this record stands for besides */
+    uint32_t reserved2[3]; /* 0 */
+};
+
+/*
+** A point of the timeline.  When there is no more room every second one goes,
+** and they become rarer from there on.
+*/
+struct tide_p_moment {
+    uint64_t mono_ns;
+    uint64_t live_bytes;
+    uint64_t alloc_bytes; /* allocated so far */
+    uint64_t floor_bytes; /* what the last collection left; 0: none yet */
+    uint64_t rss_bytes;   /* of the process; 0: not measured then */
+    uint32_t cycle;       /* collections seen so far */
+    uint32_t reserved;    /* 0 */
+};
+
+/* tide_p_event.what */
+enum tide_p_event_what {
+    TIDE_P_EVENT_STOP = 0, /* the collector was stopped */
+    TIDE_P_EVENT_RESTART,
+    TIDE_P_EVENT_MODE,  /* is: 0 incremental, 1 generational */
+    TIDE_P_EVENT_PAUSE, /* was and is in percent */
+    TIDE_P_EVENT_STEP,  /* the step multiplier, in percent */
+    TIDE_P_EVENT_COUNT_
+};
+
+/* Something that the program did to the collector. */
+struct tide_p_event {
+    uint64_t mono_ns;     /* when it was seen */
+    uint64_t live_bytes;  /* then */
+    uint64_t alloc_bytes; /* then, in all */
     uint32_t node;        /* what ran when it was seen; 0: not known */
-    uint8_t mode;         /* 0 incremental, 1 generational, 255 not known */
-    uint8_t cause;        /* enum tide_p_cause */
-    uint8_t reserved[6];  /* 0 */
-    uint64_t end_mono_ns; /* when the sweep was seen to be over; 0: not */
+    uint32_t cycle;       /* collections seen so far */
+    uint8_t what;         /* enum tide_p_event_what */
+    uint8_t reserved[3];  /* 0 */
+    uint16_t was;
+    uint16_t is;
+};
+
+/*
+** What a cell's blocks survived: bytes that it held when a collection began to
+** sweep, less what was freed up to the next one.  Column i belongs to the
+** collection column_cycle[i] of the head.
+*/
+struct tide_p_floor {
+    uint32_t at[TIDE_P_FLOORS]; /* in TIDE_P_FLOOR_UNIT bytes, rounded up */
+    uint64_t held_bytes;        /* when the last collection began to sweep */
+    uint64_t freed_bytes;       /* freed in all up to then */
 };
 
 #if defined(__STDC_VERSION__) && __STDC_VERSION__ >= 201112L
@@ -274,7 +367,7 @@ TIDE_P_AT(header, command, 736);
 static_assert(sizeof(struct tide_p_extent) == 16, "extent");
 TIDE_P_AT(extent, ordinal, 4);
 TIDE_P_AT(extent, n_pages, 12);
-static_assert(sizeof(struct tide_p_heap) == 248, "heap");
+static_assert(sizeof(struct tide_p_heap) == 568, "heap");
 TIDE_P_AT(heap, string_bytes, 24);
 TIDE_P_AT(heap, peak_epoch, 32);
 TIDE_P_AT(heap, peak_bytes, 40);
@@ -290,10 +383,18 @@ TIDE_P_AT(cell, kind, 12);
 TIDE_P_AT(cell, alloc_bytes, 16);
 TIDE_P_AT(cell, moved_bytes, 64);
 TIDE_P_AT(cell, closed_bytes, 96);
-static_assert(sizeof(struct tide_p_cycle) == 64, "cycle");
+TIDE_P_AT(heap, n_moments, 104);
+TIDE_P_AT(heap, column_cycle, 248);
+static_assert(sizeof(struct tide_p_cycle) == 104, "cycle");
 TIDE_P_AT(cycle, n, 40);
 TIDE_P_AT(cycle, mode, 48);
 TIDE_P_AT(cycle, end_mono_ns, 56);
+TIDE_P_AT(cycle, n_joined, 88);
+static_assert(sizeof(struct tide_p_moment) == 48, "moment");
+static_assert(sizeof(struct tide_p_event) == 40, "event");
+TIDE_P_AT(event, is, 38);
+static_assert(sizeof(struct tide_p_floor) == 80, "floor");
+TIDE_P_AT(floor, held_bytes, 64);
 static_assert((int)TIDE_KIND_COUNT_ <= 32, "kinds are bits of a word");
 static_assert(TIDE_P_DATA_OFFSET(TIDE_P_EXTENTS_MAX) % TIDE_P_PAGE == 0,
               "a directory is whole pages");

@@ -172,8 +172,11 @@ static bool read_head(const struct tide_profile *profile, uint32_t number,
                       struct tide_p_heap *head)
 {
     static const size_t counts[] = {
+        offsetof(struct tide_p_heap, n_floors),
         offsetof(struct tide_p_heap, n_cells),
         offsetof(struct tide_p_heap, n_cycles),
+        offsetof(struct tide_p_heap, n_moments),
+        offsetof(struct tide_p_heap, n_events),
         offsetof(struct tide_p_heap, n_nodes),
         offsetof(struct tide_p_heap, n_funcs),
         offsetof(struct tide_p_heap, string_bytes),
@@ -284,6 +287,9 @@ void tideP_reader_close(struct tide_profile *profile_or_null)
         free(heap->nodes);
         free(heap->cells);
         free(heap->cycles);
+        free(heap->moments);
+        free(heap->events);
+        free(heap->floors);
     }
     free(profile_or_null->heaps);
     free(profile_or_null->extents);

@@ -36,11 +36,18 @@ struct tide_p_view {
     const struct tide_p_node *nodes;
     const struct tide_p_cell *cells;
     const struct tide_p_cycle *cycles;
+    const struct tide_p_moment *moments;
+    const struct tide_p_event *events;
+    const struct tide_p_floor *floors; /* of cells 0 .. n_floors - 1 */
     uint32_t string_bytes;
     uint32_t n_funcs; /* at least 1 */
     uint32_t n_nodes; /* at least 1 */
     uint32_t n_cells; /* at least 1: cell 0 is none */
     uint32_t n_cycles;
+    uint32_t n_moments;
+    uint32_t n_events;
+    uint32_t n_floors;  /* at most n_cells; 0 when cells are missing */
+    uint32_t n_columns; /* of floors; at most TIDE_P_FLOORS */
     struct tide_p_problem problem; /* why records are missing */
 };
 

@@ -10,6 +10,8 @@
 **   cells    those whose node and kind are there; chains are made anew when
 **            they are not exactly the cells of their node
 **   cycles   those whose node and cause are there
+**   events   those whose node and sort are there
+**   floors   all, or none when there is a cell that is not there
 **
 ** While a profile runs, or after it was killed, a cell may be counted and not
 ** yet chained: that is no fault.
@@ -364,6 +366,59 @@ static enum tide_err load_cycles(struct check *check)
     return TIDE_OK;
 }
 
+static enum tide_err load_moments(struct check *check)
+{
+    struct tide_loaded *heap = check->heap;
+    uint32_t n = heap->head.n_moments;
+    void *moments;
+    TIDE_TRY(read_records(check, TIDE_P_MOMENTS, "moments", &n,
+                          sizeof *heap->moments, &moments));
+    heap->moments = moments;
+    heap->view.moments = moments;
+    heap->view.n_moments = n;
+    return TIDE_OK;
+}
+
+static enum tide_err load_events(struct check *check)
+{
+    struct tide_loaded *heap = check->heap;
+    uint32_t n = heap->head.n_events, n_kept = 0;
+    void *events;
+    TIDE_TRY(read_records(check, TIDE_P_EVENTS, "events", &n,
+                          sizeof *heap->events, &events));
+    heap->events = events;
+    for (uint32_t i = 0; i < n; i++) {
+        if (heap->events[i].node >= heap->view.n_nodes)
+            fault(check, i * sizeof *heap->events, "event", i, "no such node");
+        else if (heap->events[i].what >= TIDE_P_EVENT_COUNT_)
+            fault(check, i * sizeof *heap->events, "event", i, "unknown sort");
+        else
+            heap->events[n_kept++] = heap->events[i];
+    }
+    heap->view.events = heap->events;
+    heap->view.n_events = n_kept;
+    return TIDE_OK;
+}
+
+/* Floors are found by the number of their cell: none may have moved up. */
+static enum tide_err load_floors(struct check *check)
+{
+    struct tide_loaded *heap = check->heap;
+    uint32_t n = heap->head.n_floors;
+    void *floors;
+    TIDE_TRY(read_records(check, TIDE_P_CELL_FLOORS, "floors", &n,
+                          sizeof *heap->floors, &floors));
+    heap->floors = floors;
+    heap->view.floors = floors;
+    if (n > heap->view.n_cells)
+        n = heap->view.n_cells;
+    heap->view.n_floors = heap->head.n_cells == heap->view.n_cells ? n : 0;
+    heap->view.n_columns = heap->head.n_columns < TIDE_P_FLOORS
+                               ? heap->head.n_columns
+                               : TIDE_P_FLOORS;
+    return TIDE_OK;
+}
+
 /* In a finished profile every heap has the records that stand for nothing. */
 static void check_head(struct check *check)
 {
@@ -391,7 +446,10 @@ static enum tide_err load_all(struct check *check)
     TIDE_TRY(load_funcs(check));
     TIDE_TRY(load_nodes(check));
     TIDE_TRY(load_cells(check));
-    return load_cycles(check);
+    TIDE_TRY(load_cycles(check));
+    TIDE_TRY(load_moments(check));
+    TIDE_TRY(load_events(check));
+    return load_floors(check);
 }
 
 enum tide_err tideP_load_records(const struct tide_profile *profile,

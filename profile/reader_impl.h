@@ -27,6 +27,9 @@ struct tide_loaded {
     struct tide_p_node *nodes;
     struct tide_p_cell *cells;
     struct tide_p_cycle *cycles;
+    struct tide_p_moment *moments;
+    struct tide_p_event *events;
+    struct tide_p_floor *floors;
 };
 
 struct tide_profile {

@@ -21,8 +21,11 @@
 #define FORK_TRIES      1000
 
 static const size_t first_bytes[TIDE_P_SECTION_COUNT_] = {
-    [TIDE_P_HEAD] = 4096,   [TIDE_P_STRINGS] = 16384, [TIDE_P_FUNCS] = 16384,
-    [TIDE_P_NODES] = 32768, [TIDE_P_CELLS] = 65536,   [TIDE_P_CYCLES] = 16384,
+    [TIDE_P_HEAD] = 4096,         [TIDE_P_STRINGS] = 16384,
+    [TIDE_P_FUNCS] = 16384,       [TIDE_P_NODES] = 32768,
+    [TIDE_P_CELLS] = 65536,       [TIDE_P_CYCLES] = 16384,
+    [TIDE_P_MOMENTS] = 4096,      [TIDE_P_EVENTS] = 4096,
+    [TIDE_P_CELL_FLOORS] = 16384,
 };
 
 void tideP_writer_lock(struct tide_writer *writer)

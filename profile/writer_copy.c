@@ -85,33 +85,32 @@ static int save_heap(struct save *save, uint32_t heap)
     if (section == NULL)
         return 0;
     const struct tide_p_heap *live = (const void *)section->base;
-    const uint32_t n_cells = TIDE_OBSERVE(&live->n_cells);
-    const uint32_t n_cycles = TIDE_OBSERVE(&live->n_cycles);
-    const uint32_t n_nodes = TIDE_OBSERVE(&live->n_nodes);
-    const uint32_t n_funcs = TIDE_OBSERVE(&live->n_funcs);
-    const uint32_t string_bytes = TIDE_OBSERVE(&live->string_bytes);
     struct tide_p_heap head = *live;
-    head.n_cells = n_cells;
-    head.n_cycles = n_cycles;
-    head.n_nodes = n_nodes;
-    head.n_funcs = n_funcs;
-    head.string_bytes = string_bytes;
-
+    const struct {
+        enum tide_p_section id;
+        const uint32_t *live;
+        uint32_t *saved;
+        size_t record_bytes;
+    } parts[] = {
+#define PART(id, count, record)                                                \
+ {TIDE_P_##id, &live->count, &head.count, sizeof(record)}
+        PART(CELL_FLOORS, n_floors, struct tide_p_floor),
+        PART(EVENTS, n_events, struct tide_p_event),
+        PART(MOMENTS, n_moments, struct tide_p_moment),
+        PART(CYCLES, n_cycles, struct tide_p_cycle),
+        PART(CELLS, n_cells, struct tide_p_cell),
+        PART(NODES, n_nodes, struct tide_p_node),
+        PART(FUNCS, n_funcs, struct tide_p_func),
+        PART(STRINGS, string_bytes, char),
+#undef PART
+    };
+    const size_t n_parts = sizeof parts / sizeof *parts;
+    for (size_t i = 0; i < n_parts; i++)
+        *parts[i].saved = TIDE_OBSERVE(parts[i].live);
     int error = save_section(save, heap, TIDE_P_HEAD, &head, sizeof head);
-    if (error == 0)
-        error = save_records(save, heap, TIDE_P_STRINGS, string_bytes, 1);
-    if (error == 0)
-        error = save_records(save, heap, TIDE_P_FUNCS, n_funcs,
-                             sizeof(struct tide_p_func));
-    if (error == 0)
-        error = save_records(save, heap, TIDE_P_NODES, n_nodes,
-                             sizeof(struct tide_p_node));
-    if (error == 0)
-        error = save_records(save, heap, TIDE_P_CELLS, n_cells,
-                             sizeof(struct tide_p_cell));
-    if (error == 0)
-        error = save_records(save, heap, TIDE_P_CYCLES, n_cycles,
-                             sizeof(struct tide_p_cycle));
+    for (size_t i = n_parts; i-- > 0 && error == 0;)
+        error = save_records(save, heap, parts[i].id, *parts[i].saved,
+                             parts[i].record_bytes);
     return error;
 }
 

@@ -143,13 +143,19 @@ static void put_cycle(struct tide_r_json *json, const struct tide_model *model,
                       const struct tide_r_cycle *cycle)
 {
     const struct tide_p_cycle *r = cycle->record;
-    const double start = since_start(model, r->atomic_mono_ns);
+    const double atomic = since_start(model, r->atomic_mono_ns);
+    const double start =
+        r->start_mono_ns != 0 ? since_start(model, r->start_mono_ns) : atomic;
     const double end = since_start(model, r->end_mono_ns);
     tideR_json_open(json, NULL, '{');
     put_u64(json, "n", r->n);
-    tideR_json_str(json, "mode", tideR_mode_name(r->mode));
+    tideR_json_str(json, "mode", tideR_mode_name(r));
+    tideR_json_str(json, "collection", tideR_collection_name(r->mode));
     tideR_json_real(json, "start_s", start);
     tideR_json_real(json, "seconds", end > start ? end - start : 0);
+    tideR_json_real(json, "mark_seconds", atomic > start ? atomic - start : 0);
+    tideR_json_real(json, "sweep_seconds", end > atomic ? end - atomic : 0);
+    tideR_json_real(json, "collect_seconds", (double)r->collect_ns / 1e9);
     tideR_json_str(json, "cause",
                    r->cause < TIDE_P_CAUSE_COUNT_ ? cause_names[r->cause]
                                                   : "unknown");
@@ -158,6 +164,8 @@ static void put_cycle(struct tide_r_json *json, const struct tide_model *model,
     put_u64(json, "after_bytes", r->after_bytes);
     put_u64(json, "freed_bytes", r->freed_bytes);
     put_u64(json, "freed_blocks", r->freed_blocks);
+    put_u64(json, "alloc_bytes", r->alloc_bytes);
+    put_u64(json, "joined", r->n_joined);
     tideR_json_close(json, '}');
 }
 
@@ -337,6 +345,8 @@ static void put_finding(struct tide_r_json *json,
     put_place(json, model, finding->line_row);
     put_u64(json, "bytes", finding->bytes);
     tideR_json_open(json, "evidence", '{');
+    for (uint32_t i = 0; i < finding->n_facts; i++)
+        tideR_json_real(json, finding->facts[i].name, finding->facts[i].value);
     tideR_json_close(json, '}');
     tideR_json_close(json, '}');
 }

@@ -134,7 +134,16 @@ struct tide_r_gc {
     double reclaimed_kb;  /* freed by all cycles */
     uint64_t n_explicit;  /* records with that cause */
     uint64_t n_emergency; /* records with that cause */
+    double collect_s;     /* inside collections that were timed */
+    uint64_t n_timed;     /* calls of lua_gc that were */
 };
+
+/* One figure that a finding stands on. */
+struct tide_r_fact {
+    const char *name; /* "growth_bytes_per_cycle" */
+    double value;
+};
+#define TIDE_R_FACTS_MAX 10u
 
 /* Something the reader of a report has to know. */
 struct tide_r_finding {
@@ -142,8 +151,11 @@ struct tide_r_finding {
     char text[400];
     uint32_t line_row; /* NONE: about no line */
     uint64_t bytes;    /* 0: none */
+    double weight;     /* the more the earlier it stands */
+    struct tide_r_fact facts[TIDE_R_FACTS_MAX];
+    uint32_t n_facts;
 };
-#define TIDE_R_FINDINGS_MAX 32u
+#define TIDE_R_FINDINGS_MAX 48u
 
 struct tide_model {
     struct tide_profile *profile; /* owned */
@@ -210,8 +222,11 @@ const struct tide_r_func *tideR_line_func(const struct tide_model *model,
 /* "Lua", "C" or "main". */
 const char *tideR_what_name(enum tide_p_what what);
 
-/* Mode of a collection cycle: "incremental", "generational", "unknown". */
-const char *tideR_mode_name(unsigned mode);
+/* The mode that the program had chosen: "incremental", "generational". */
+const char *tideR_mode_name(const struct tide_p_cycle *cycle);
+
+/* What a cycle was: "incremental", "minor", "major", "full", "unknown". */
+const char *tideR_collection_name(unsigned mode);
 
 /* Whether it is Lua code, with lines of its own. */
 bool tideR_what_is_lua(enum tide_p_what what);

@@ -158,30 +158,69 @@ static int compare_cycles(const void *pa, const void *pb)
     return a->n < b->n ? -1 : a->n > b->n;
 }
 
-const char *tideR_mode_name(unsigned mode)
+const char *tideR_mode_name(const struct tide_p_cycle *cycle)
 {
-    return mode == 0 ? "incremental" : mode == 1 ? "generational" : "unknown";
+    if (cycle->mode >= TIDE_P_MODE_COUNT_)
+        return "unknown";
+    return cycle->is_generational || cycle->mode == TIDE_P_MODE_MINOR ||
+                   cycle->mode == TIDE_P_MODE_MAJOR
+               ? "generational"
+               : "incremental";
+}
+
+const char *tideR_collection_name(unsigned mode)
+{
+    static const char *const names[TIDE_P_MODE_COUNT_] = {
+        [TIDE_P_MODE_INCREMENTAL] = "incremental",
+        [TIDE_P_MODE_MINOR] = "minor",
+        [TIDE_P_MODE_MAJOR] = "major",
+        [TIDE_P_MODE_FULL] = "full",
+    };
+    return mode < TIDE_P_MODE_COUNT_ ? names[mode] : "unknown";
+}
+
+static void sum_cycles(struct tide_model *model)
+{
+    struct tide_r_gc *gc = &model->gc;
+    uint64_t freed = 0, n = 0;
+    gc->mode = "unknown";
+    for (uint32_t i = 0; i < model->n_cycles; i++) {
+        const struct tide_p_cycle *record = model->cycles[i].record;
+        const uint64_t n_here = 1 + (uint64_t)record->n_joined;
+        freed += record->freed_bytes;
+        n += n_here;
+        gc->last_kb = (double)record->freed_bytes / 1024 / (double)n_here;
+        gc->mode = tideR_mode_name(record);
+        if (record->cause == TIDE_P_CAUSE_EXPLICIT)
+            gc->n_explicit += n_here;
+        if (record->cause == TIDE_P_CAUSE_EMERGENCY)
+            gc->n_emergency += n_here;
+    }
+    gc->reclaimed_kb = (double)freed / 1024;
+    if (n > 0)
+        gc->average_kb = gc->reclaimed_kb / (double)n;
+}
+
+static void sum_heads(struct tide_model *model)
+{
+    struct tide_r_gc *gc = &model->gc;
+    const uint32_t n = tideP_reader_n_heaps(model->profile);
+    for (uint32_t i = 0; i < n; i++) {
+        const struct tide_p_heap *head =
+            tideP_reader_heap(model->profile, i)->head;
+        gc->collect_s += (double)head->collect_ns / 1e9;
+        gc->n_timed += head->n_timed;
+    }
 }
 
 void tideR_sum_gc(struct tide_model *model)
 {
     struct tide_r_gc *gc = &model->gc;
-    uint64_t freed = 0;
     if (model->n_cycles > 0)
         qsort(model->cycles, model->n_cycles, sizeof *model->cycles,
               compare_cycles);
-    gc->mode = tideR_mode_name(255);
-    for (uint32_t i = 0; i < model->n_cycles; i++) {
-        const struct tide_p_cycle *record = model->cycles[i].record;
-        freed += record->freed_bytes;
-        gc->last_kb = (double)record->freed_bytes / 1024;
-        gc->mode = tideR_mode_name(record->mode);
-        gc->n_explicit += record->cause == TIDE_P_CAUSE_EXPLICIT;
-        gc->n_emergency += record->cause == TIDE_P_CAUSE_EMERGENCY;
-    }
-    gc->reclaimed_kb = (double)freed / 1024;
-    if (model->n_cycles > 0)
-        gc->average_kb = gc->reclaimed_kb / model->n_cycles;
+    sum_cycles(model);
+    sum_heads(model);
     gc->heap_kb = (double)model->totals.live_bytes / 1024;
     gc->peak_kb = (double)model->totals.peak_bytes / 1024;
     if (model->seconds > 0) {

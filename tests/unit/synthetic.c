@@ -140,6 +140,9 @@ static void open_sections(struct syn_heap *heap, uint32_t number)
         [TIDE_P_NODES] = (size_t)256 << 20,
         [TIDE_P_CELLS] = (size_t)1024 << 20,
         [TIDE_P_CYCLES] = (size_t)64 << 20,
+        [TIDE_P_MOMENTS] = (size_t)1 << 20,
+        [TIDE_P_EVENTS] = (size_t)1 << 20,
+        [TIDE_P_CELL_FLOORS] = (size_t)640 << 20,
     };
     for (unsigned id = 0; id < TIDE_P_SECTION_COUNT_; id++)
         must(tideP_section_open(heap->writer, number, (enum tide_p_section)id,
@@ -179,14 +182,27 @@ void syn_heap_settle(struct syn_heap *heap)
         heap->head->peak_bytes += peak_of(heap, syn_cell_at(heap, i));
 }
 
+/* Before its figures change: what the cell held at the peak. */
+static void keep_peak(const struct syn_heap *heap, struct tide_p_cell *cell)
+{
+    if (heap->head->peak_is_past != 0 &&
+        cell->peak_epoch == heap->head->peak_epoch)
+        return;
+    cell->peak_bytes = tideP_cell_live_bytes(cell);
+    cell->peak_blocks = tideP_cell_live_blocks(cell);
+    cell->peak_epoch = heap->head->peak_epoch;
+}
+
 void syn_heap_close(struct syn_heap *heap)
 {
     syn_heap_settle(heap);
     for (uint32_t i = 1; i < heap->head->n_cells; i++) {
         struct tide_p_cell *cell = syn_cell_at(heap, i);
+        keep_peak(heap, cell);
         cell->closed_bytes = tideP_cell_live_bytes(cell);
         cell->closed_blocks = tideP_cell_live_blocks(cell);
     }
+    heap->head->peak_is_past = 1;
     heap->head->close_mono_ns = heap->head->open_mono_ns + 5000000000u;
     heap->head->state = TIDE_P_HEAP_CLOSED;
 }

@@ -96,8 +96,9 @@ TEST(json_has_every_key_and_no_other)
     check_keys(gc, "mode HeapKb PeakHeapKb AllocKbPerSec CyclesPerMin Cycles "
                    "LastReclaimKb AvgReclaimKb ReclaimedKb cycles");
     check_rows(json_object_get(gc, "cycles"),
-               "n mode start_s seconds cause source line before_bytes "
-               "after_bytes freed_bytes freed_blocks");
+               "n mode collection start_s seconds mark_seconds sweep_seconds "
+               "collect_seconds cause source line before_bytes after_bytes "
+               "freed_bytes freed_blocks alloc_bytes joined");
     check_kinds(json_object_get(r, "kinds"));
     check_rows(json_object_get(r, "lines"),
                "source line function group alloc_bytes alloc_blocks "

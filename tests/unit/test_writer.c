@@ -36,9 +36,11 @@ TEST(writer_close_of_nothing_is_fine)
 TEST(writer_first_extents_are_small)
 {
     static const size_t want[TIDE_P_SECTION_COUNT_] = {
-        [TIDE_P_HEAD] = 4096,   [TIDE_P_STRINGS] = 16384,
-        [TIDE_P_FUNCS] = 16384, [TIDE_P_NODES] = 32768,
-        [TIDE_P_CELLS] = 65536, [TIDE_P_CYCLES] = 16384,
+        [TIDE_P_HEAD] = 4096,         [TIDE_P_STRINGS] = 16384,
+        [TIDE_P_FUNCS] = 16384,       [TIDE_P_NODES] = 32768,
+        [TIDE_P_CELLS] = 65536,       [TIDE_P_CYCLES] = 16384,
+        [TIDE_P_MOMENTS] = 4096,      [TIDE_P_EVENTS] = 4096,
+        [TIDE_P_CELL_FLOORS] = 16384,
     };
     struct tide_writer *writer = open_writer(scratch_path("a.tide"));
     for (unsigned id = 0; id < TIDE_P_SECTION_COUNT_; id++) {
@@ -149,7 +151,8 @@ TEST(writer_hundreds_of_heaps_fit_into_the_directory)
     CHECK(heaps != NULL);
     for (unsigned i = 0; i < 700; i++)
         syn_heap_open(writer, &heaps[i]);
-    CHECK_EQ(tideP_writer_header(writer)->n_extents, 4200);
+    CHECK_EQ(tideP_writer_header(writer)->n_extents,
+             700 * TIDE_P_SECTION_COUNT_);
     CHECK_EQ(flags_of(writer), 0);
     CHECK_EQ(tideP_writer_close(writer), TIDE_OK);
     CHECK_STR(problem_of(path), "");

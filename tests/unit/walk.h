@@ -25,7 +25,8 @@ struct walk {
     uint64_t n_cells;
     uint64_t live_bytes;
     uint64_t string_bytes;
-    uint64_t depth; /* of the deepest node */
+    uint64_t depth;        /* of the deepest node */
+    uint64_t moment_bytes; /* read, so that a sanitizer sees it */
 };
 
 static inline void walk_string(const struct tide_p_view *view, uint32_t offset,
@@ -80,11 +81,22 @@ static inline void walk_view(const struct tide_p_view *view, struct walk *walk)
         WALK_MUST(view->cycles[i].node < view->n_nodes);
         WALK_MUST(view->cycles[i].cause < TIDE_P_CAUSE_COUNT_);
     }
+    for (uint32_t i = 0; i < view->n_events; i++) {
+        WALK_MUST(view->events[i].node < view->n_nodes);
+        WALK_MUST(view->events[i].what < TIDE_P_EVENT_COUNT_);
+    }
+    for (uint32_t i = 0; i < view->n_moments; i++)
+        walk->moment_bytes += view->moments[i].live_bytes;
+    WALK_MUST(view->n_floors <= view->n_cells);
+    WALK_MUST(view->n_columns <= TIDE_P_FLOORS);
+    for (uint32_t i = 0; i < view->n_floors; i++)
+        for (uint32_t k = 0; k < view->n_columns; k++)
+            walk->moment_bytes += view->floors[i].at[k];
 }
 
 static inline struct walk walk_profile(const struct tide_profile *profile)
 {
-    struct walk walk = {0, 0, 0, 0};
+    struct walk walk = {0};
     const struct tide_p_header *header = tideP_reader_header(profile);
     WALK_MUST(header->command_bytes <= sizeof header->command);
     WALK_MUST(header->tier < TIDE_TIER_COUNT_);

@@ -1,0 +1,655 @@
+/*
+** gcwatch.c: the watcher of the collector.
+**
+** Hangs on slow events: the allocator's fast path compares one masked word of
+** global_State (TIDE_GC_WORD_AT), and what differs comes here.  A flip of the
+** white bits is the end of an atomic phase: one cycle.  The bits of gcstp and
+** gckind tell of stops and modes.  gcstate dates marking and sweeping; it is
+** in the mask only while cycles are long, so that the watcher costs nothing
+** where they are short.
+**
+** What a collection leaves of each cell is known when the next one is noted:
+** what the cell held at the flip less what was freed since.  That takes a pass
+** over the cells; columns become rarer as cycles go by, and passes are put off
+** when they would take more than a hundredth of the time.
+*/
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "check.h"
+#include "session.h"
+
+#define CYCLES_MAX      8192u /* records; then neighbours are joined */
+#define MOMENTS_MAX     1024u /* points of the timeline */
+#define EVENTS_MAX      4096u
+#define LONG_CYCLE_NS   2000000u   /* its phases are dated */
+#define FIRST_MOMENT_NS 1000000u   /* between two points, at first */
+#define RSS_EVERY_NS    100000000u /* reading it takes system calls */
+#define PASS_SHARE      128u       /* of the time that passes may take */
+#define PASS_FREE_NS    20000000u  /* as if so much had gone by already */
+
+#define STATE_MARK  0u /* GCSpropagate */
+#define STATE_SWEEP 3u /* GCSswpallgc */
+#define STATE_SWEPT 7u /* GCScallfin; behind it GCSpause */
+
+#define state_of_word(word) ((unsigned)((word) >> 8 & 0xff))
+
+/* ---- the word that the fast path compares ---- */
+
+static void watch_word(struct tide_heap *h, bool with_state)
+{
+    h->gc_mask =
+        TIDE_GC_WHITE_MASK | TIDE_GC_KIND_MASK |
+        (with_state ? TIDE_GC_STATE_MASK : 0) |
+        (h->cal->layout.has_gcstp ? TIDE_GC_CLOSE_MASK | TIDE_GC_USER_MASK : 0);
+    h->gc_word = tideT_gc_word(h);
+}
+
+/* A state was met. */
+void tideT_gc_meet(struct tide_heap *h)
+{
+    struct tide_gcwatch *w = &h->gc;
+    w->is_generational = tideT_g_gckind(h->g) != 0;
+    w->is_stopped = false;
+    w->call.is_active = false;
+    w->mark_ns = 0;
+    w->noted_cycle = 0;
+    watch_word(h, true);
+}
+
+/* ---- who asked ---- */
+
+/* What the program passed to collectgarbage, the innermost function. */
+static const char *option_of_call(const lua_State *L)
+{
+    char *slot = tideT_ci_func(tideT_L_ci(L)) + TIDE_SLOT_BYTES;
+    if (slot >= tideT_L_top(L) ||
+        tideT_value_tag(slot) != TIDE_TAG_SHORT_STRING)
+        return "collect";
+    return tideT_string_text(tideT_value_ptr(slot));
+}
+
+struct asker {
+    uint32_t node; /* what runs; 0: not known */
+    enum tide_p_cause cause;
+    bool is_step;
+    bool is_full;
+};
+
+static struct asker asker_of_call(const struct tide_gc_call *call)
+{
+    return (struct asker){
+        .node = call->node,
+        .cause = TIDE_P_CAUSE_EXPLICIT,
+        .is_step = call->what == LUA_GCSTEP,
+        .is_full = call->what == LUA_GCCOLLECT,
+    };
+}
+
+/* What started the collection: an allocation that failed, a call, or debt. */
+static struct asker find_asker(struct tide_heap *h)
+{
+    const struct tide_layout *layout = &h->cal->layout;
+    if (h->gc.call.is_active)
+        return asker_of_call(&h->gc.call);
+    struct asker asker = {.cause = TIDE_P_CAUSE_AUTOMATIC};
+    const struct tide_thread *t = tideT_running(h, NULL);
+    const void *fn;
+    asker.node = tideT_shadow_peek(h, t, &fn);
+    if (layout->has_gcstp && tideT_g_gcemergency(h->g) != 0) {
+        asker.cause = TIDE_P_CAUSE_EMERGENCY;
+        asker.is_full = true;
+    } else if (fn != NULL && (uintptr_t)fn == h->cal->collectgarbage) {
+        const char *option = option_of_call(t->L);
+        asker.cause = TIDE_P_CAUSE_EXPLICIT;
+        asker.is_step = strcmp(option, "step") == 0;
+        asker.is_full = strcmp(option, "collect") == 0;
+    }
+    return asker;
+}
+
+/* ---- the timeline ---- */
+
+static uint64_t read_rss(void)
+{
+    char text[64];
+    const int fd = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return 0;
+    const ssize_t n = read(fd, text, sizeof text - 1);
+    close(fd);
+    uint64_t pages = 0;
+    ssize_t i = 0;
+    while (i < n && text[i] != ' ')
+        i++;
+    for (i++; i < n && text[i] >= '0' && text[i] <= '9'; i++)
+        pages = pages * 10 + (uint64_t)(text[i] - '0');
+    return pages * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+static uint64_t rss_when_due(struct tide_gcwatch *w, uint64_t now)
+{
+    if (now < w->next_rss_ns)
+        return 0;
+    w->next_rss_ns = now + RSS_EVERY_NS;
+    const int old_errno = errno;
+    const uint64_t rss = read_rss();
+    errno = old_errno;
+    return rss;
+}
+
+static void thin_moments(struct tide_heap *h)
+{
+    struct tide_p_moment *m = (void *)h->sections[TIDE_P_MOMENTS].base;
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < h->head->n_moments; i += 2)
+        m[n++] = m[i];
+    TIDE_PUBLISH(&h->head->n_moments, n);
+    h->gc.moment_every_ns *= 2;
+}
+
+static void add_moment(struct tide_heap *h, uint64_t now)
+{
+    struct tide_section *s = &h->sections[TIDE_P_MOMENTS];
+    if (h->head->n_moments >= MOMENTS_MAX)
+        thin_moments(h);
+    const uint32_t n = h->head->n_moments;
+    h->gc.next_moment_ns = now + h->gc.moment_every_ns;
+    if (tideP_section_reserve(
+            h->writer, s, (n + 1) * sizeof(struct tide_p_moment)) != TIDE_OK)
+        return;
+    ((struct tide_p_moment *)(void *)s->base)[n] = (struct tide_p_moment){
+        .mono_ns = now,
+        .live_bytes = h->live_bytes,
+        .alloc_bytes = h->alloc_bytes,
+        .floor_bytes = h->gc.floor_bytes,
+        .rss_bytes = rss_when_due(&h->gc, now),
+        .cycle = h->cycle,
+    };
+    TIDE_PUBLISH(&h->head->n_moments, n + 1);
+}
+
+void tideT_gc_moment(struct tide_heap *h, uint64_t now)
+{
+    if (h->gc.moment_every_ns == 0)
+        h->gc.moment_every_ns = FIRST_MOMENT_NS;
+    if (now >= h->gc.next_moment_ns)
+        add_moment(h, now);
+}
+
+/* ---- what survives ---- */
+
+static void fold_columns(struct tide_heap *h)
+{
+    struct tide_p_floor *floors = (void *)h->sections[TIDE_P_CELL_FLOORS].base;
+    struct tide_p_heap *head = h->head;
+    const uint32_t n = TIDE_P_FLOORS / 2;
+    for (uint32_t k = 0; k < n; k++) {
+        head->column_cycle[k] = head->column_cycle[2 * k + 1];
+        head->column_mono_ns[k] = head->column_mono_ns[2 * k + 1];
+        head->column_bytes[k] = head->column_bytes[2 * k + 1];
+    }
+    for (uint32_t i = 1; i < head->n_floors; i++)
+        for (uint32_t k = 0; k < n; k++)
+            floors[i].at[k] = floors[i].at[2 * k + 1];
+    TIDE_PUBLISH(&head->n_columns, n);
+    h->gc.stride *= 2;
+}
+
+static uint32_t floor_units(uint64_t bytes)
+{
+    const uint64_t n = (bytes + TIDE_P_FLOOR_UNIT - 1) / TIDE_P_FLOOR_UNIT;
+    return n < UINT32_MAX ? (uint32_t)n : UINT32_MAX;
+}
+
+/* A column for the cycle that was noted last. */
+static void add_column(struct tide_heap *h)
+{
+    struct tide_p_floor *floors = (void *)h->sections[TIDE_P_CELL_FLOORS].base;
+    struct tide_p_heap *head = h->head;
+    if (head->n_columns >= TIDE_P_FLOORS)
+        fold_columns(h);
+    const uint32_t k = head->n_columns;
+    uint64_t sum = 0;
+    for (uint32_t i = 1; i < head->n_floors; i++) {
+        struct tide_p_floor *f = &floors[i];
+        const uint64_t freed = h->cells[i].freed_bytes - f->freed_bytes;
+        const uint64_t left = f->held_bytes > freed ? f->held_bytes - freed : 0;
+        f->at[k] = floor_units(left);
+        sum += left;
+    }
+    head->column_cycle[k] = h->gc.noted_cycle;
+    head->column_mono_ns[k] = h->gc.flip_ns;
+    head->column_bytes[k] = sum;
+    head->n_passes++;
+    TIDE_PUBLISH(&head->n_columns, k + 1);
+}
+
+/* Notes what cells hold; their survivors are what is not freed of it. */
+static void note_held(struct tide_heap *h)
+{
+    struct tide_section *s = &h->sections[TIDE_P_CELL_FLOORS];
+    h->gc.noted_cycle = 0;
+    if (tideP_section_reserve(
+            h->writer, s, h->n_cells * sizeof(struct tide_p_floor)) != TIDE_OK)
+        return;
+    struct tide_p_floor *floors = (void *)s->base;
+    for (uint32_t i = 1; i < h->n_cells; i++) {
+        floors[i].held_bytes = tideT_held_bytes(&h->cells[i]);
+        floors[i].freed_bytes = h->cells[i].freed_bytes;
+    }
+    TIDE_PUBLISH(&h->head->n_floors, h->n_cells);
+    h->gc.noted_cycle = h->cycle;
+}
+
+/* May a pass be made now, or would they take too much of the time? */
+static bool can_afford(const struct tide_heap *h, uint64_t now)
+{
+    const uint64_t gone = now - h->head->open_mono_ns + PASS_FREE_NS;
+    return h->gc.pass_ns < gone / PASS_SHARE;
+}
+
+/* At a flip: the cycle before is over, h->cycle is the new one. */
+static void pass_cells(struct tide_heap *h, uint64_t now)
+{
+    struct tide_gcwatch *w = &h->gc;
+    const bool has_noted = w->noted_cycle != 0;
+    if (w->stride == 0)
+        w->stride = 1;
+    const bool is_due = h->cycle >= w->next_cycle;
+    const bool notes = is_due && can_afford(h, now);
+    if (is_due && !notes)
+        h->head->n_skipped++;
+    if (!has_noted && !notes)
+        return;
+    if (has_noted)
+        add_column(h);
+    w->noted_cycle = 0;
+    if (notes) {
+        note_held(h);
+        w->next_cycle = h->cycle + w->stride;
+    }
+    w->pass_ns += tideT_clock_ns(CLOCK_MONOTONIC) - now;
+}
+
+/* ---- cycles ---- */
+
+static bool are_alike(const struct tide_p_cycle *a,
+                      const struct tide_p_cycle *b)
+{
+    return a->mode == b->mode && a->cause == b->cause && a->node == b->node;
+}
+
+/* Makes room by joining neighbours: at first only what is alike. */
+static void join_cycles(struct tide_heap *h, bool only_alike)
+{
+    struct tide_p_cycle *c = h->cycles;
+    const uint32_t n = h->head->n_cycles;
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        const bool is_last = i + 1 >= n;
+        if (is_last || (only_alike && !are_alike(&c[i], &c[i + 1]))) {
+            c[kept++] = c[i];
+            continue;
+        }
+        struct tide_p_cycle joined = c[i + 1];
+        joined.freed_bytes += c[i].freed_bytes;
+        joined.freed_blocks += c[i].freed_blocks;
+        joined.alloc_bytes += c[i].alloc_bytes;
+        joined.collect_ns += c[i].collect_ns;
+        joined.n_joined += c[i].n_joined + 1;
+        h->head->n_merged++;
+        c[kept++] = joined;
+        i++;
+    }
+    TIDE_PUBLISH(&h->head->n_cycles, kept);
+}
+
+/* The record of the cycle that goes on; NULL: none. */
+static struct tide_p_cycle *last_cycle(const struct tide_heap *h)
+{
+    const uint32_t n = h->head->n_cycles;
+    return n > 0 && h->cycles[n - 1].n == h->cycle ? &h->cycles[n - 1] : NULL;
+}
+
+/* Freed since the last cycle was noted; 0 before the first one. */
+static uint64_t freed_since(const struct tide_heap *h)
+{
+    return h->cycle == 0 ? 0 : h->alloc_bytes - h->live_bytes - h->cycle_freed;
+}
+
+void tideT_settle_cycle(struct tide_heap *h)
+{
+    struct tide_p_cycle *c = last_cycle(h);
+    if (c == NULL)
+        return;
+    c->freed_bytes = freed_since(h);
+    c->freed_blocks = h->freed_blocks - h->cycle_freed_blocks;
+    c->after_bytes =
+        c->before_bytes > c->freed_bytes ? c->before_bytes - c->freed_bytes : 0;
+    h->gc.floor_bytes = c->after_bytes;
+}
+
+static uint8_t mode_of(const struct tide_heap *h, const struct asker *asker)
+{
+    if (asker->is_full)
+        return TIDE_P_MODE_FULL;
+    if (tideT_g_gckind(h->g) != 0)
+        return TIDE_P_MODE_MINOR;
+    return h->gc.is_generational ? TIDE_P_MODE_MAJOR : TIDE_P_MODE_INCREMENTAL;
+}
+
+static void add_cycle(struct tide_heap *h, const struct asker *asker,
+                      uint64_t now)
+{
+    struct tide_gcwatch *w = &h->gc;
+    if (h->head->n_cycles >= CYCLES_MAX)
+        join_cycles(h, true);
+    if (h->head->n_cycles >= CYCLES_MAX - CYCLES_MAX / 8)
+        join_cycles(h, false);
+    const uint32_t n = h->head->n_cycles;
+    if (tideP_section_reserve(h->writer, &h->sections[TIDE_P_CYCLES],
+                              ((size_t)n + 1) * sizeof *h->cycles) != TIDE_OK)
+        return;
+    h->cycles[n] = (struct tide_p_cycle){
+        .atomic_mono_ns = now,
+        .before_bytes = h->live_bytes,
+        .after_bytes = h->live_bytes,
+        .n = h->cycle,
+        .node = asker->node,
+        .mode = mode_of(h, asker),
+        .cause = (uint8_t)asker->cause,
+        .is_generational = w->is_generational,
+        .is_stepped = asker->is_step,
+        .pause = w->pause,
+        .step = w->step,
+        .start_mono_ns =
+            w->call.is_active && asker->is_full ? w->call.start_ns : w->mark_ns,
+        .alloc_bytes = h->alloc_bytes - w->cycle_alloc,
+    };
+    TIDE_PUBLISH(&h->head->n_cycles, n + 1);
+}
+
+static void note_rates(struct tide_heap *h, uint64_t now)
+{
+    const struct tide_p_cycle *c = last_cycle(h);
+    const struct tide_gc_counters counters = {
+        .heap_kb = (double)h->live_bytes / 1024,
+        .peak_heap_kb = (double)h->peak_bytes / 1024,
+        .alloc_kb = (double)h->alloc_bytes / 1024,
+        .cycles = h->cycle,
+        .last_reclaim_kb = c == NULL ? 0 : (double)c->freed_bytes / 1024,
+        .reclaimed_kb = (double)(h->gc.reclaimed_bytes + freed_since(h)) / 1024,
+    };
+    if (h->gc.rate.window_s == 0)
+        tideC_gcrate_start(&h->gc.rate, 0, (double)h->head->open_mono_ns / 1e9,
+                           0);
+    tideC_gcrate_count(&h->gc.rate, (double)now / 1e9, &counters);
+}
+
+static void note_cycle(struct tide_heap *h, const struct asker *asker,
+                       uint64_t now)
+{
+    struct tide_gcwatch *w = &h->gc;
+    const bool is_long = now - w->flip_ns >= LONG_CYCLE_NS;
+    tideT_check_books(h);
+    tideT_settle_cycle(h);
+    note_rates(h, now);
+    w->reclaimed_bytes += freed_since(h);
+    h->cycle++;
+    h->head->gc_cycle = h->cycle;
+    tideP_writer_header(h->writer)->end_mono_ns = now;
+    pass_cells(h, now);
+    add_cycle(h, asker, now);
+    w->mark_ns = 0;
+    w->flip_ns = now;
+    w->cycle_alloc = h->alloc_bytes;
+    h->cycle_freed = h->alloc_bytes - h->live_bytes;
+    h->cycle_freed_blocks = h->freed_blocks;
+    tideT_gc_moment(h, now);
+    watch_word(h, is_long);
+}
+
+/* ---- what the program does to the collector ---- */
+
+static void add_event(struct tide_heap *h, enum tide_p_event_what what,
+                      uint32_t node, unsigned was, unsigned is, uint64_t now)
+{
+    struct tide_section *s = &h->sections[TIDE_P_EVENTS];
+    const uint32_t n = h->head->n_events;
+    if (n >= EVENTS_MAX ||
+        tideP_section_reserve(
+            h->writer, s, (n + 1) * sizeof(struct tide_p_event)) != TIDE_OK) {
+        h->head->n_lost_events++;
+        return;
+    }
+    ((struct tide_p_event *)(void *)s->base)[n] = (struct tide_p_event){
+        .mono_ns = now,
+        .live_bytes = h->live_bytes,
+        .alloc_bytes = h->alloc_bytes,
+        .node = node,
+        .cycle = h->cycle,
+        .what = (uint8_t)what,
+        .was = (uint16_t)was,
+        .is = (uint16_t)is,
+    };
+    TIDE_PUBLISH(&h->head->n_events, n + 1);
+}
+
+/*
+** A switch of gckind.  To generational the first time it is the program's
+** will; to incremental together with a flip it is a major collection.
+*/
+static void note_kind(struct tide_heap *h, const struct asker *asker,
+                      bool has_flipped, uint64_t now)
+{
+    struct tide_gcwatch *w = &h->gc;
+    const bool is_generational = tideT_g_gckind(h->g) != 0;
+    if (is_generational == w->is_generational ||
+        (!is_generational && has_flipped && !w->call.is_active))
+        return;
+    add_event(h, TIDE_P_EVENT_MODE, asker->node, w->is_generational,
+              is_generational, now);
+    w->is_generational = is_generational;
+}
+
+/* In a step Lua starts a stopped collector for a moment: that is none. */
+static void note_stop(struct tide_heap *h, const struct asker *asker,
+                      uint64_t now)
+{
+    struct tide_gcwatch *w = &h->gc;
+    const bool is_stopped = (h->gc_word & TIDE_GC_USER_MASK) != 0;
+    if (is_stopped == w->is_stopped || (!is_stopped && asker->is_step))
+        return;
+    w->is_stopped = is_stopped;
+    add_event(h, is_stopped ? TIDE_P_EVENT_STOP : TIDE_P_EVENT_RESTART,
+              asker->node, !is_stopped, is_stopped, now);
+}
+
+static void note_parameter(struct tide_heap *h, enum tide_p_event_what what,
+                           uint16_t *known, unsigned is, uint64_t now)
+{
+    /* seen late: the line is known only when the call was */
+    if (*known != 0 && *known != is)
+        add_event(h, what, h->gc.call.is_active ? h->gc.call.node : 0, *known,
+                  is, now);
+    *known = (uint16_t)is;
+}
+
+static void note_parameters(struct tide_heap *h, uint64_t now)
+{
+    if (!h->cal->layout.has_gcstp)
+        return;
+    note_parameter(h, TIDE_P_EVENT_PAUSE, &h->gc.pause,
+                   tideT_g_gcpause(h->g) * 4u, now);
+    note_parameter(h, TIDE_P_EVENT_STEP, &h->gc.step,
+                   tideT_g_gcstepmul(h->g) * 4u, now);
+}
+
+/* ---- phases ---- */
+
+static void note_phase(struct tide_heap *h, uint64_t now)
+{
+    const unsigned state = state_of_word(h->gc_word);
+    struct tide_p_cycle *c = last_cycle(h);
+    if (state < STATE_SWEEP && h->gc.mark_ns == 0 && !h->gc.is_generational)
+        h->gc.mark_ns = now;
+    if (c != NULL && c->end_mono_ns == 0 &&
+        (state >= STATE_SWEPT || state == STATE_MARK))
+        c->end_mono_ns = now;
+}
+
+static void note_changes(struct tide_heap *h, uint64_t changed)
+{
+    const uint64_t now = tideT_clock_ns(CLOCK_MONOTONIC);
+    const bool has_flipped = (changed & TIDE_GC_WHITE_MASK) != 0;
+    const uint64_t word = h->gc_word;
+    if ((changed & ~TIDE_GC_STATE_MASK) != 0) {
+        const struct asker asker = find_asker(h);
+        note_kind(h, &asker, has_flipped, now);
+        note_stop(h, &asker, now);
+        note_parameters(h, now);
+        if (has_flipped)
+            note_cycle(h, &asker, now);
+    }
+    if ((h->gc_mask & TIDE_GC_STATE_MASK) != 0 && h->gc_word == word)
+        note_phase(h, now);
+}
+
+void tideT_note_gc(struct tide_heap *h)
+{
+    if (h->is_closing)
+        return;
+    const uint64_t old = h->gc_word;
+    h->gc_word = tideT_gc_word(h);
+    note_changes(h, old ^ h->gc_word);
+    if ((h->gc_word & TIDE_GC_CLOSE_MASK) != 0)
+        tideT_closing(h);
+}
+
+/* ---- the end, and a new beginning ---- */
+
+/* The last cycle's survivors, if all of its garbage is gone. */
+static void note_last_survivors(struct tide_heap *h)
+{
+    const unsigned state = tideT_g_gcstate(h->g);
+    if (h->gc.noted_cycle == h->cycle && h->gc.noted_cycle != 0 &&
+        (state >= STATE_SWEPT || state == STATE_MARK))
+        add_column(h);
+    h->gc.noted_cycle = 0;
+}
+
+void tideT_gc_closing(struct tide_heap *h)
+{
+    if (h->g == NULL)
+        return;
+    const uint64_t now = tideT_clock_ns(CLOCK_MONOTONIC);
+    tideT_settle_cycle(h);
+    note_last_survivors(h);
+    h->gc.moment_every_ns =
+        h->gc.moment_every_ns == 0 ? FIRST_MOMENT_NS : h->gc.moment_every_ns;
+    add_moment(h, now);
+}
+
+void tideT_gc_reset(struct tide_heap *h)
+{
+    struct tide_p_heap *head = h->head;
+    TIDE_PUBLISH(&head->n_cycles, 0);
+    TIDE_PUBLISH(&head->n_moments, 0);
+    TIDE_PUBLISH(&head->n_events, 0);
+    TIDE_PUBLISH(&head->n_columns, 0);
+    head->n_passes = head->n_skipped = head->n_merged = 0;
+    head->n_lost_events = 0;
+    head->collect_ns = head->n_timed = 0;
+    struct tide_p_floor *floors = (void *)h->sections[TIDE_P_CELL_FLOORS].base;
+    memset(floors, 0, head->n_floors * sizeof *floors);
+    TIDE_PUBLISH(&head->n_floors, 0);
+    h->gc.reclaimed_bytes = 0;
+    h->gc.noted_cycle = 0;
+    h->gc.stride = 0;
+    h->gc.next_cycle = 0;
+    h->gc.moment_every_ns = 0;
+    h->gc.next_moment_ns = 0;
+    h->cycle_freed = h->alloc_bytes - h->live_bytes;
+    h->cycle_freed_blocks = h->freed_blocks;
+    h->gc.cycle_alloc = h->alloc_bytes;
+}
+
+/* Points of the timeline where nothing is collected. */
+void tideT_gc_flush(struct tide_heap *h)
+{
+    tideT_settle_cycle(h);
+    tideT_gc_moment(h, tideT_clock_ns(CLOCK_MONOTONIC));
+}
+
+/* ---- the C interface ---- */
+
+static bool can_note_call(const struct tide_heap *h)
+{
+    return h != NULL && h->g != NULL && !h->is_off && !h->is_closing &&
+           !h->session->is_forked && !h->session->is_finished;
+}
+
+void tide_gc_begin(struct tide_session *session, struct lua_State *L, int what)
+{
+    struct tide_heap *h = tide_heap_of(session, L);
+    if (!session->cal.has_layout || !can_note_call(h) || h->gc.call.is_active)
+        return;
+    struct tide_thread *t = tideT_thread_of(h, L);
+    if (t == NULL)
+        return;
+    if (tideT_gc_word(h) != h->gc_word)
+        tideT_note_gc(h);
+    const void *fn;
+    h->gc.call = (struct tide_gc_call){
+        .is_active = true,
+        .what = what,
+        .node = tideT_shadow_peek(h, t, &fn),
+        .start_ns = tideT_clock_ns(CLOCK_MONOTONIC),
+        .cycle = h->cycle,
+    };
+}
+
+void tide_gc_end(struct tide_session *session, struct lua_State *L)
+{
+    struct tide_heap *h = tide_heap_of(session, L);
+    if (!session->cal.has_layout || !can_note_call(h) || !h->gc.call.is_active)
+        return;
+    const int what = h->gc.call.what;
+    if (tideT_gc_word(h) != h->gc_word)
+        tideT_note_gc(h);
+    const uint64_t now = tideT_clock_ns(CLOCK_MONOTONIC);
+    note_parameters(h, now);
+    struct tide_p_cycle *c = last_cycle(h);
+    if (what == LUA_GCCOLLECT || what == LUA_GCSTEP) {
+        h->head->collect_ns += now - h->gc.call.start_ns;
+        h->head->n_timed++;
+        if (c != NULL && h->cycle != h->gc.call.cycle)
+            c->collect_ns += now - h->gc.call.start_ns;
+        if (c != NULL && what == LUA_GCCOLLECT)
+            c->end_mono_ns = now;
+    }
+    h->gc.call.is_active = false;
+}
+
+void tide_gc_stats(struct tide_heap *heap, struct tide_gc_stats *out)
+{
+    const uint64_t now = tideT_clock_ns(CLOCK_MONOTONIC);
+    tideT_settle_cycle(heap);
+    note_rates(heap, now);
+    const struct tide_gc_figures f =
+        tideC_gcrate_figures(&heap->gc.rate, (double)now / 1e9);
+    *out = (struct tide_gc_stats){
+        .HeapKb = f.heap_kb,
+        .PeakHeapKb = f.peak_heap_kb,
+        .AllocKbPerSec = f.alloc_kb_per_sec,
+        .CyclesPerMin = f.cycles_per_min,
+        .Cycles = f.cycles,
+        .LastReclaimKb = f.last_reclaim_kb,
+        .AvgReclaimKb = f.avg_reclaim_kb,
+        .ReclaimedKb = f.reclaimed_kb,
+    };
+}
