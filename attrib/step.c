@@ -187,12 +187,25 @@ TIDE_INLINE bool step_pc(const struct tide_ra *ra, const uintptr_t *words,
 }
 
 /*
+** The frame f has returned, and `ci` is an activation of the same function by
+** the same instruction of its caller: nothing of f changes but its start.
+*/
+TIDE_INLINE bool is_repeated(const struct tide_frame *f, const char *ci)
+{
+    const struct tide_frame *caller = f - 1;
+    bool is_lua;
+    return f->ci == ci && plain_fn(ci, &is_lua) == f->fn && !caller->is_new &&
+           (!caller->is_lua || tideT_ci_savedpc(caller->ci) == caller->pc);
+}
+
+/*
 ** The commonest step: one new activation, called by the frame below the top
 ** one (which has returned) or by the top one.  False: nothing was changed.
 */
 TIDE_INLINE bool step_call(struct tide_heap *h, struct tide_thread *t, char *ci)
 {
-    uint32_t n = t->n_frames;
+    const uint32_t n_before = t->n_frames;
+    uint32_t n = n_before;
     const char *caller = tideT_ci_previous(ci);
     const uint64_t clock = tideT_clock_of(h, t);
     if (n < 2 || (tideT_ci_status(ci) & TIDE_CIST_MARK) != 0)
@@ -211,14 +224,43 @@ TIDE_INLINE bool step_call(struct tide_heap *h, struct tide_thread *t, char *ci)
             TIDE_CIST_MARK ||
         ((status & h->mark_mask) != TIDE_CIST_MARK && is_replaced(h, f - 1)))
         return false;
-    if (n != t->n_frames) {
+    if (n != n_before) {
         struct tide_p_node *node = &h->nodes[f->node];
         if (clock - f->start > node->max_call_bytes)
             node->max_call_bytes = clock - f->start;
         t->n_frames = n;
     }
+    if (n != n_before && is_repeated(f, ci)) {
+        f->start = clock;
+        f->is_new = true;
+        tideT_ci_status(ci) |= TIDE_CIST_MARK;
+        t->n_frames = n_before;
+        return true;
+    }
     place_caller(h, t, f - 1);
     push_call(t, ci, clock);
+    return true;
+}
+
+/*
+** The running thread was resumed anew, by the same frame of the same thread
+** or by another place of it.  False: the cold path must find out by whom.
+*/
+static TIDE_NOINLINE bool step_resumed(struct tide_heap *h,
+                                       struct tide_thread *t)
+{
+    struct tide_thread *by = t->resumer;
+    if (by == NULL || tideT_L_status(t->L) != 0 ||
+        (*by->link & TIDE_CIST_MARK) == 0 || tideT_L_status(by->L) != 0 ||
+        tideT_resumed_by(by->L) != t->L)
+        return false;
+    char *ci = tideT_L_ci(by->L);
+    if (!step_call(h, by, ci) && !step_shadow(h, by, ci))
+        return false;
+    struct tide_frame *f = &by->frames[by->n_frames - 1];
+    if (place_frame(h, by, f, NULL)->node != t->base)
+        return false;
+    t->link = h->link = &tideT_ci_status(ci);
     return true;
 }
 
@@ -233,10 +275,11 @@ static TIDE_NOINLINE bool tideT_step(struct tide_heap *h,
 {
     const lua_State *L = (const lua_State *)words[ra->l_word];
     if (L != h->cur_L || ra->address != words[TIDE_WORD_RA] ||
-        tideT_gc_word(h) != h->gc_word || (*h->link & TIDE_CIST_MARK) == 0 ||
-        h->is_compiling)
+        tideT_gc_word(h) != h->gc_word || h->is_compiling)
         return false;
     struct tide_thread *t = h->cur;
+    if ((*h->link & TIDE_CIST_MARK) == 0 && !step_resumed(h, t))
+        return false;
     char *ci = tideT_L_ci(L);
     const bool is_same_frame = ci == h->top_ci && tideT_is_same_call(h, ci);
     if (kind == TIDE_KIND_THREAD || kind == TIDE_KIND_PROTO ||

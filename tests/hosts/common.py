@@ -1,0 +1,169 @@
+"""What the tests of real programs share: running them, reading profiles, TAP."""
+import glob
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+
+TABLE = 56          # bytes of a table without its storage
+N_HOT = 500         # tables that one call of hot() makes, on HOT_LINE
+HOT_LINE = 4
+
+# Every host runs this; what calls it is added behind.
+HOT = """local function hot()
+  local t = {}
+  for i = 1, %d do
+    t[i] = {}
+  end
+  return #t
+end
+""" % N_HOT
+
+
+class Tap:
+    def __init__(self):
+        self.n = self.n_failed = 0
+
+    def add(self, is_ok, name, why=""):
+        self.n += 1
+        self.n_failed += not is_ok
+        print("%sok %d - %s" % ("" if is_ok else "not ", self.n, name))
+        for line in [] if is_ok else str(why).splitlines()[:40]:
+            print("# " + line)
+        sys.stdout.flush()
+        return is_ok
+
+    def skip(self, name, why):
+        self.n += 1
+        print("ok %d - %s # SKIP %s" % (self.n, name, why))
+
+
+class Place:
+    """A folder for one host's run, and the profiler's environment."""
+
+    def __init__(self, tidemark, folder):
+        self.tidemark = tidemark
+        self.folder = folder
+        self.library = os.path.join(os.path.dirname(tidemark),
+                                    "libtidemark.so")
+        self.profiles = os.path.join(folder, "profiles")
+        os.makedirs(self.profiles, exist_ok=True)
+        os.chmod(folder, 0o755)
+        os.chmod(self.profiles, 0o777)
+
+    def path(self, *names):
+        return os.path.join(self.folder, *names)
+
+    def write(self, name, text):
+        path = self.path(name)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "w", encoding="utf-8") as f:
+            f.write(text)
+        os.chmod(path, 0o644)
+        return path
+
+    def env(self, is_profiled, **more):
+        env = dict(os.environ, LC_ALL="C.UTF-8", HOME=self.folder, **more)
+        for key in ("TIDEMARK", "LD_PRELOAD", "LUA_INIT", "LUA_INIT_5_4"):
+            env.pop(key, None)
+        if is_profiled:
+            env["TIDEMARK"] = "report=none,out=" + os.path.join(
+                self.profiles, "%n.%p.tide")
+            env["LD_PRELOAD"] = self.library
+        return env
+
+    def run(self, command, is_profiled=False, seconds=60, **more):
+        try:
+            return subprocess.run(command, cwd=self.folder, text=True,
+                                  capture_output=True, errors="replace",
+                                  stdin=subprocess.DEVNULL, timeout=seconds,
+                                  env=self.env(is_profiled, **more))
+        except subprocess.TimeoutExpired:
+            return subprocess.CompletedProcess(command, 124, "",
+                                               "took too long")
+
+    def start(self, command, is_profiled=False, **more):
+        """A server.  From a shell's background SIGINT would be ignored."""
+        log = open(self.path("server.log"), "ab")
+        return subprocess.Popen(command, cwd=self.folder, stdout=log,
+                                stderr=log, stdin=subprocess.DEVNULL,
+                                env=self.env(is_profiled, **more))
+
+    def log(self):
+        with open(self.path("server.log"), errors="replace") as f:
+            return f.read()[-3000:]
+
+    def found(self):
+        return sorted(glob.glob(os.path.join(self.profiles, "*.tide")))
+
+    def clear(self):
+        for path in self.found():
+            os.remove(path)
+
+    def report(self, *paths):
+        got = self.run([self.tidemark, "report", "--json", "--top", "0",
+                        *paths])
+        return json.loads(got.stdout) if got.returncode == 0 else None
+
+    def check(self, path):
+        return self.run([self.tidemark, "check", path])
+
+
+def stop(server, signal_number, seconds=10):
+    """Ends a server; its exit status, None when it had to be killed."""
+    server.send_signal(signal_number)
+    try:
+        return server.wait(seconds)
+    except subprocess.TimeoutExpired:
+        server.kill()
+        server.wait()
+        return None
+
+
+def wait_for(condition, seconds=15):
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        got = condition()
+        if got:
+            return got
+        time.sleep(0.05)
+    return None
+
+
+def hot_tables(report, name="", line=HOT_LINE):
+    """(made, alive) on the hot line of scripts with `name` in their names."""
+    made = alive = 0
+    for row in report["lines"] if report else []:
+        if row["line"] == line and name in row["source"]:
+            table = row["kinds"].get("table", {})
+            made += table.get("alloc_bytes", 0)
+            alive += table.get("live_bytes", 0)
+    return made // TABLE, alive // TABLE
+
+
+def check_profiles(tap, place, host, wanted_calls, name="work", n_files=None):
+    """All profiles are sound, and together they have the hot line's bytes."""
+    paths = place.found()
+    for path in paths:
+        got = place.check(path)
+        tap.add(got.returncode == 0, "%s: %s is sound" % (
+            host, os.path.basename(path).split(".")[0]),
+            got.stdout + got.stderr)
+    if n_files is not None:
+        tap.add(len(paths) == n_files, "%s: %d profiles" % (host, n_files),
+                "%s\n%s" % (paths, "\n".join(os.listdir(place.folder))))
+    made = 0
+    for path in paths:
+        made += hot_tables(place.report(path), name)[0]
+    tap.add(made == wanted_calls * N_HOT,
+            "%s: line %d made %d tables" % (host, HOT_LINE,
+                                            wanted_calls * N_HOT),
+            "it made %d" % made)
+    return paths
+
+
+def is_there(*programs):
+    return all(shutil.which(p, path=os.environ["PATH"] + ":/usr/sbin:/sbin")
+               for p in programs)

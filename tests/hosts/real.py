@@ -1,0 +1,41 @@
+#!/usr/bin/env python3
+"""Real programs with Lua inside, as Debian has them, under the preload
+library: they do what they do without it, and their profiles have the bytes of
+a script's hot line.  A program that is not installed is skipped.  Prints TAP.
+
+usage: real.py --tidemark FILE [NAME...]
+"""
+import argparse
+import os
+import sys
+import tempfile
+
+import common
+import programs
+import servers
+
+HOSTS = dict(programs.PROGRAMS, **servers.SERVERS)
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--tidemark", required=True)
+    parser.add_argument("names", nargs="*", default=[])
+    options = parser.parse_args()
+    tap = common.Tap()
+    for name in options.names or HOSTS:
+        run, needed = HOSTS[name]
+        if not common.is_there(*needed):
+            tap.skip(name, "%s is not installed" % needed[0])
+            continue
+        if name in servers.NEED_ROOT and os.geteuid() != 0:
+            tap.skip(name, "only root can start it")
+            continue
+        with tempfile.TemporaryDirectory() as folder:
+            run(tap, common.Place(os.path.abspath(options.tidemark), folder))
+    print("1..%d" % tap.n)
+    return 1 if tap.n_failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

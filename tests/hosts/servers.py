@@ -1,0 +1,232 @@
+"""Servers, on 127.0.0.1 only and for moments: as real ones run, with workers,
+another root, another user, scrubbed environments and closed descriptors."""
+import os
+import pwd
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import urllib.request
+
+import common
+from common import HOT
+
+LIGHTTPD = """server.modules = ( "mod_magnet" )
+server.document-root = "{root}/www"
+server.bind = "127.0.0.1"
+server.port = {port}
+server.errorlog = "{log}"
+{more}
+magnet.attract-physical-path-to = ( "{script}" )
+"""
+
+PROSODY = """pidfile = "{dir}/prosody.pid"
+data_path = "{dir}/data"
+plugin_paths = {{ "{dir}/plugins" }}
+modules_enabled = {{ "posix"; "work" }}
+modules_disabled = {{ "s2s"; "tls"; "offline"; "c2s"; "http" }}
+interfaces = {{ "127.0.0.1" }}
+c2s_ports = {{ {port} }}; s2s_ports = {{}}; http_ports = {{}}
+https_ports = {{}}
+authentication = "internal_hashed"
+log = {{ info = "{dir}/prosody.log" }}
+VirtualHost "localhost"
+"""
+
+DOVECOT = """base_dir = {dir}/run
+state_dir = {dir}/state
+log_path = {dir}/dovecot.log
+protocols =
+listen = 127.0.0.1
+ssl = no
+import_environment = $import_environment LD_PRELOAD TIDEMARK
+passdb {{
+  driver = lua
+  args = file={dir}/work.lua blocking={blocking}
+}}
+userdb {{
+  driver = static
+  args = uid=8 gid=8 home={dir}
+}}
+"""
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+def is_open(port):
+    with socket.socket() as s:
+        return s.connect_ex(("127.0.0.1", port)) == 0
+
+
+def get(port, path="/x"):
+    with urllib.request.urlopen("http://127.0.0.1:%d%s" % (port, path),
+                                timeout=10) as answer:
+        return answer.status, answer.read()
+
+
+# ---- lighttpd ---------------------------------------------------------------
+
+def lighttpd_conf(place, more="", root=""):
+    """Writes what it needs; the port.  root: as it is called behind chroot."""
+    port = free_port()
+    os.makedirs(place.path("www"), exist_ok=True)
+    place.write("www/x", "a file\n")
+    place.write("work.lua", HOT + 'lighty.content = { "made " .. hot() }\n'
+                                  "return 200\n")
+    inside = root or place.folder
+    place.write("lighttpd.conf", LIGHTTPD.format(
+        root=inside if not root else "", port=port, more=more,
+        log=place.path("error.log"),
+        script="/work.lua" if root else place.path("work.lua")))
+    return port
+
+
+def lighttpd_run(tap, place, host, port, n_requests, is_profiled):
+    server = place.start(["lighttpd", "-D", "-f", place.path("lighttpd.conf")],
+                         is_profiled)
+    up = common.wait_for(lambda: is_open(port))
+    answers = [get(port) for _ in range(n_requests)] if up else []
+    status = common.stop(server, signal.SIGTERM)
+    name = "profiled" if is_profiled else "plain"
+    tap.add(answers == [(200, b"made 500")] * n_requests and
+            status is not None, "%s, %s: it answers and ends" % (host, name),
+            "%s %s\n%s" % (status, set(answers), place.log()))
+
+
+def lighttpd(tap, place):
+    port = lighttpd_conf(place)
+    for is_profiled in (False, True):
+        lighttpd_run(tap, place, "lighttpd", port, 5, is_profiled)
+    common.check_profiles(tap, place, "lighttpd", 5, n_files=1)
+
+
+def lighttpd_workers(tap, place):
+    """Two workers in another root as another user; the master has no request.
+    """
+    user = "www-data"
+    os.chmod(place.profiles, 0o700)
+    os.chown(place.profiles, pwd.getpwnam(user).pw_uid, -1)
+    port = lighttpd_conf(
+        place, 'server.max-worker = 2\nserver.username = "%s"\n'
+        'server.groupname = "%s"\nserver.chroot = "%s"' % (user, user,
+                                                           place.folder),
+        root=place.folder)
+    os.chown(place.folder, pwd.getpwnam(user).pw_uid, -1)
+    for is_profiled in (False, True):
+        lighttpd_run(tap, place, "lighttpd workers", port, 20, is_profiled)
+    paths = common.check_profiles(tap, place, "lighttpd workers", 20)
+    tap.add(2 <= len(paths) <= 3, "lighttpd workers: one profile for each",
+            paths)
+
+
+# ---- prosody ----------------------------------------------------------------
+
+def prosody(tap, place):
+    port = free_port()
+    place.write("prosody.cfg.lua", PROSODY.format(dir=place.folder, port=port))
+    place.write("plugins/mod_work.lua", HOT + 'hot()\n'
+                'module:log("info", "made %d", hot())\n')
+    os.makedirs(place.path("data"), exist_ok=True)
+    uid = pwd.getpwnam("prosody")
+    for name in (".", "data", "profiles"):
+        os.chown(place.path(name), uid.pw_uid, uid.pw_gid)
+    log = place.path("prosody.log")
+    command = ["setpriv", "--reuid=prosody", "--regid=prosody",
+               "--clear-groups", "prosody", "-F", "--config",
+               place.path("prosody.cfg.lua")]
+    for is_profiled in (False, True):
+        server = place.start(command, is_profiled)
+        up = common.wait_for(lambda: os.path.exists(log) and
+                             "made 500" in open(log).read())
+        status = common.stop(server, signal.SIGTERM)
+        tap.add(bool(up) and status == 0, "prosody, %s: its module runs, it "
+                "ends" % ("profiled" if is_profiled else "plain"),
+                "%s %s" % (status, place.log()))
+        if os.path.exists(log):
+            os.remove(log)
+    common.check_profiles(tap, place, "prosody", 2, "mod_work", n_files=1)
+
+
+# ---- dovecot ----------------------------------------------------------------
+
+def dovecot(tap, place, blocking="no"):
+    """Its children get another environment; auth is one of them."""
+    for name in ("run", "state"):
+        os.makedirs(place.path(name), exist_ok=True)
+    os.chmod(place.folder, 0o777)
+    place.write("dovecot.conf", DOVECOT.format(dir=place.folder,
+                                               blocking=blocking))
+    place.write("work.lua", HOT + """
+function auth_passdb_lookup(req)
+  hot()
+  return dovecot.auth.PASSDB_RESULT_OK, "password=pass"
+end
+""")
+    conf = place.path("dovecot.conf")
+    host = "dovecot, blocking=" + blocking
+    for is_profiled in (False, True):
+        server = place.start(["dovecot", "-F", "-c", conf], is_profiled)
+        common.wait_for(lambda: os.path.exists(place.path("run/auth-client")))
+        got = [place.run(["doveadm", "-c", conf, "auth", "test", "test", word])
+               for word in ("pass", "wrong")]
+        common.stop(server, signal.SIGTERM)
+        tap.add("succeeded" in got[0].stdout + got[0].stderr and
+                "failed" in got[1].stdout + got[1].stderr,
+                "%s, %s: it knows passwords" % (
+                    host, "profiled" if is_profiled else "plain"), got)
+    common.wait_for(lambda: not any(
+        place.folder in line for line in subprocess.run(
+            ["ps", "ax", "-o", "args"], capture_output=True,
+            text=True).stdout.splitlines()), 5)
+    common.check_profiles(tap, place, host, 2)
+
+
+def dovecot_worker(tap, place):
+    dovecot(tap, place, "yes")
+
+
+# ---- dnsmasq ----------------------------------------------------------------
+
+def dnsmasq(tap, place):
+    """Its helper closes all it does not know and ends with _exit."""
+    place.write("work.lua", HOT + """
+function init() hot() end
+function shutdown() hot(); hot() end
+function lease() end
+""")
+    command = ["unshare", "-n", "sh", "-c",
+               "ip link set lo up; exec dnsmasq -k -C /dev/null --port=0 "
+               "--interface=lo --bind-interfaces --user=root "
+               "--dhcp-range=127.0.0.50,127.0.0.60,1h "
+               "--dhcp-luascript=$0/work.lua --dhcp-leasefile=$0/leases "
+               "--pid-file=$0/pid", place.folder]
+    for is_profiled in (False, True):
+        server = place.start(command, is_profiled)
+        up = common.wait_for(lambda: os.path.exists(place.path("pid")))
+        common.wait_for(lambda: False, 0.5)
+        status = common.stop(server, signal.SIGTERM)
+        tap.add(bool(up) and status == 0, "dnsmasq, %s: it runs and ends" % (
+            "profiled" if is_profiled else "plain"),
+            "%s %s" % (status, place.log()))
+        if os.path.exists(place.path("pid")):
+            os.remove(place.path("pid"))
+    common.wait_for(lambda: False, 0.3)
+    paths = common.check_profiles(tap, place, "dnsmasq", 3)
+    tap.add(1 <= len(paths) <= 2, "dnsmasq: its helper has a profile", paths)
+
+
+SERVERS = {
+    "lighttpd": (lighttpd, ["lighttpd"]),
+    "lighttpd-workers": (lighttpd_workers, ["lighttpd"]),
+    "prosody": (prosody, ["prosody", "setpriv"]),
+    "dovecot": (dovecot, ["dovecot", "doveadm"]),
+    "dovecot-worker": (dovecot_worker, ["dovecot", "doveadm"]),
+    "dnsmasq": (dnsmasq, ["dnsmasq", "unshare", "ip"]),
+}
+NEED_ROOT = {"lighttpd-workers", "prosody", "dovecot", "dovecot-worker",
+             "dnsmasq"}
