@@ -17,7 +17,7 @@ LONG_FUNCTION = 60      # lines between the braces
 LONG_SHARE = 2.0        # percent of functions that may be longer
 MEDIAN = 12             # lines
 FILE_LINES = 1000
-HEAD = range(3, 18)     # lines of the comment that opens a file
+HEAD = range(3, 20)     # lines of the comment that opens a file
 INSIDE_HOST = ("alloc", "attrib", "profile")
 
 
