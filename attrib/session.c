@@ -56,6 +56,14 @@ static void say(const char *what, const char *why)
 
 /* ---- the header ---- */
 
+/* What can be had while a process is young: see tide_folder_hold. */
+static struct {
+    struct tide_places places;
+    char program[256];
+    char command[2048];
+    size_t command_bytes;
+} held;
+
 /* Reads a small file of /proc; the number of bytes, 0 on failure. */
 static size_t read_proc(const char *path, char *out, size_t out_bytes)
 {
@@ -77,6 +85,17 @@ static void read_program(char *out, size_t out_bytes)
 {
     const ssize_t n = readlink("/proc/self/exe", out, out_bytes - 1);
     out[n > 0 ? n : 0] = '\0';
+    if (n <= 0 && out != held.program && out_bytes >= sizeof held.program)
+        memcpy(out, held.program, sizeof held.program);
+}
+
+static size_t read_command(char *out, size_t out_bytes)
+{
+    const size_t n = read_proc("/proc/self/cmdline", out, out_bytes);
+    if (n > 0 || held.command_bytes > out_bytes)
+        return n;
+    memcpy(out, held.command, held.command_bytes);
+    return held.command_bytes;
 }
 
 static void fill_header(struct tide_session *s)
@@ -94,8 +113,8 @@ static void fill_header(struct tide_session *s)
     if (header->route[0] == '\0')
         snprintf(header->route, sizeof header->route, "api");
     read_program(header->program, sizeof header->program);
-    header->command_bytes = (uint32_t)read_proc(
-        "/proc/self/cmdline", header->command, sizeof header->command);
+    header->command_bytes =
+        (uint32_t)read_command(header->command, sizeof header->command);
 }
 
 /* The path that the options ask for; false: none. */
@@ -108,6 +127,16 @@ static bool expand_out(const struct tide_session *s, char *path, size_t bytes)
            tideC_options_expand(s->options.out, (int)getpid(),
                                 slash == NULL ? program : slash + 1, path,
                                 bytes) == TIDE_OK;
+}
+
+static void say_if_elsewhere(const struct tide_session *s, const char *path)
+{
+    char why[PATH_MAX + 64];
+    if (!tideP_writer_is_elsewhere(s->writer))
+        return;
+    snprintf(why, sizeof why, "cannot be made; it is '%s'",
+             tideP_writer_path(s->writer));
+    say(path, why);
 }
 
 /* When this process was made, on the monotonic clock; ns, 0: not known. */
@@ -182,7 +211,10 @@ static enum tide_err open_writer(struct tide_session *s)
     if (has_path)
         avoid_own_past(path, sizeof path);
     const enum tide_err err =
-        tideP_writer_open(has_path ? path : NULL, &s->writer);
+        has_path ? tideP_writer_open_in(&held.places, path, &s->writer)
+                 : tideP_writer_open(NULL, &s->writer);
+    if (has_path && err == TIDE_OK)
+        say_if_elsewhere(s, path);
     if (err == TIDE_ERR_IO && s->writer != NULL) {
         char why[256];
         snprintf(why, sizeof why, "%s; recording in memory only",
@@ -198,7 +230,7 @@ static enum tide_err open_writer(struct tide_session *s)
 void tideT_session_move(struct tide_session *s)
 {
     char path[TIDE_OPT_PATH_MAX + 64];
-    char why[TIDE_OPT_PATH_MAX + 64];
+    char why[256];
     const uint32_t parent = tideP_writer_header(s->writer)->pid;
     fill_header(s);
     tideP_writer_header(s->writer)->parent_pid = parent;
@@ -208,14 +240,28 @@ void tideT_session_move(struct tide_session *s)
         snprintf(why, sizeof why, "%s; recording in memory only",
                  strerror(errno));
         say(path, why);
-    } else if (tideP_writer_is_elsewhere(s->writer)) {
-        snprintf(why, sizeof why, "cannot be made; it is '%s'",
-                 tideP_writer_path(s->writer));
-        say(path, why);
+    } else {
+        say_if_elsewhere(s, path);
     }
 }
 
 /* ---- sessions ---- */
+
+void tide_folder_hold(const char *options_or_null)
+{
+    char path[TIDE_OPT_PATH_MAX + 64];
+    struct tide_session s;
+    tideC_options_default(&s.options);
+    if (held.places.is_open ||
+        (options_or_null != NULL &&
+         tideC_options_parse(options_or_null, &s.options, path, sizeof path) !=
+             TIDE_OK))
+        return;
+    read_program(held.program, sizeof held.program);
+    held.command_bytes = read_command(held.command, sizeof held.command);
+    if (expand_out(&s, path, sizeof path))
+        tideP_places_open(&held.places, path);
+}
 
 static enum tide_err parse_options(struct tide_session *s, const char *options)
 {

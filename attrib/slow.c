@@ -138,8 +138,11 @@ void *tideT_free_slow(struct tide_heap *h, void *ptr, size_t osize)
         !tideT_freed_watched(h, ptr, osize, kind))
         count_freed(h, cell, osize, 1, tideA_tag_birth(tag));
     tideA_store_free(&h->store, ptr, osize);
-    if (ptr == h->main_block)
+    if (ptr == h->main_block) {
+        /* the last one of all: lua_close has freed the others before it */
+        tide_assert_internal(h->live_bytes == 0 || h->store.has_foreign);
         tideT_state_gone(h);
+    }
     return NULL;
 }
 

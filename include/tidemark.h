@@ -101,6 +101,16 @@ TIDE_API enum tide_err tide_session_open(const char *options_or_null,
                                          void *ctx, struct tide_session **out);
 
 /*
+** Holds the folder open that profiles with these options go to, for sessions
+** that are opened late: when the process has changed its root, its user or its
+** folder by then, they still go there, or to the folder for temporary files
+** where it has no right to that.  The preload library calls it by itself.
+** options_or_null  as for tide_session_open; wrong ones are ignored.
+** [from: host]
+*/
+TIDE_API void tide_folder_hold(const char *options_or_null);
+
+/*
 ** Finishes the profile (times, process figures, end marker) and frees the
 ** session.  Heaps that are still open stay usable as allocators and record
 ** no more.  NULL is allowed.  [from: host]

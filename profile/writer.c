@@ -146,7 +146,7 @@ static struct tide_writer *make_writer(void)
         map_memory(NULL, sizeof *writer, PROT_READ | PROT_WRITE);
     if (writer == NULL)
         return NULL;
-    writer->fd = writer->folder.fd = writer->spare.fd = -1;
+    writer->fd = -1;
     writer->owner_pid = getpid();
     writer->unit_bytes = find_unit_bytes();
     writer->front_bytes = tideP_round_up(TIDE_P_DATA_OFFSET(TIDE_P_EXTENTS_MAX),
@@ -185,14 +185,18 @@ int tideP_writer_start_file(struct tide_writer *writer, const char *path,
     return error;
 }
 
-enum tide_err tideP_writer_open(const char *path_or_null,
-                                struct tide_writer **out)
+static enum tide_err make_and_start(const struct tide_places *held_or_null,
+                                    const char *path_or_null,
+                                    struct tide_writer **out)
 {
     struct tide_writer *writer = make_writer();
     struct tide_quiet quiet;
     if (writer == NULL)
         return TIDE_ERR_NOMEM;
     *out = writer;
+    writer->is_late = held_or_null != NULL;
+    if (held_or_null != NULL)
+        tideP_places_copy(&writer->places, held_or_null);
     if (path_or_null == NULL)
         return TIDE_OK;
     tideP_quiet_enter(&quiet);
@@ -203,6 +207,18 @@ enum tide_err tideP_writer_open(const char *path_or_null,
     tideP_writer_latch(writer, error);
     errno = error;
     return TIDE_ERR_IO;
+}
+
+enum tide_err tideP_writer_open(const char *path_or_null,
+                                struct tide_writer **out)
+{
+    return make_and_start(NULL, path_or_null, out);
+}
+
+enum tide_err tideP_writer_open_in(const struct tide_places *held,
+                                   const char *path, struct tide_writer **out)
+{
+    return make_and_start(held->is_open ? held : NULL, path, out);
 }
 
 struct tide_p_header *tideP_writer_header(struct tide_writer *writer)
@@ -574,7 +590,7 @@ enum tide_err tideP_writer_close(struct tide_writer *writer_or_null)
     tideP_quiet_enter(&quiet);
     const int error = finish_if_ours(writer);
     tideP_file_close(writer);
-    tideP_places_close(writer);
+    tideP_places_close(&writer->places);
     for (struct tide_section *s = writer->sections; s != NULL; s = s->next) {
         munmap(s->base, s->max_bytes);
         s->base = NULL;

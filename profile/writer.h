@@ -15,8 +15,10 @@
 #ifndef TIDE_WRITER_H
 #define TIDE_WRITER_H
 
+#include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <sys/types.h>
 
 #include "../common/compiler.h"
 #include "../common/err.h"
@@ -35,6 +37,25 @@ struct tide_section {
     struct tide_section *next; /* the writer's list; guarded by its lock */
 };
 
+/* A folder that is held open; fd -1: it is not. */
+struct tide_place {
+    int fd;
+    dev_t dev;
+    ino_t ino;
+};
+
+/* Where files go, held open for when its path leads there no more. */
+struct tide_places {
+    bool is_open;
+    struct tide_place folder; /* that was asked for */
+    struct tide_place spare;  /* for who may not write there */
+    char asked[PATH_MAX];     /* as it was given, with its slash or "" */
+    char path[PATH_MAX];      /* the same, absolute, with its slash */
+};
+
+/* Holds the folder of this file, and the spare one.  errno is kept. */
+void tideP_places_open(struct tide_places *places, const char *path);
+
 /*
 ** Opens a writer.
 ** path_or_null  the file, created or replaced, mode 0600 less umask; NULL: in
@@ -45,6 +66,14 @@ struct tide_section {
 */
 enum tide_err tideP_writer_open(const char *path_or_null,
                                 struct tide_writer **out);
+
+/*
+** The same for a process that may have changed its root, user or folder since
+** it held these places: the file goes there, or to the spare one when it has
+** no right to that.
+*/
+enum tide_err tideP_writer_open_in(const struct tide_places *held,
+                                   const char *path, struct tide_writer **out);
 
 /*
 ** The mapped header, for the caller to fill: pid, times, tier, lua, tool,

@@ -252,7 +252,7 @@ static void forget_file(struct tide_writer *writer)
     writer->path[0] = '\0';
     writer->latched_errno = 0;
     writer->owner_pid = getpid();
-    writer->is_child = true;
+    writer->is_late = true;
     writer->is_elsewhere = false;
     writer->n_extents = 0;
     writer->n_pieces = 0;

@@ -108,21 +108,21 @@ static int remember_path(struct tide_writer *writer, const char *path)
     return 0;
 }
 
-/* In the folder that was meant; a child's file in any that will have it. */
+/* In the folder that was meant; when it is late, in any that will have it. */
 static int create_somewhere(struct tide_writer *writer, const char *path)
 {
-    int error = writer->is_child ? tideP_place_create(writer, path) : ENOENT;
+    int error = writer->is_late ? tideP_place_create(writer, path) : ENOENT;
     if (error == 0)
         return 0;
     error = remember_path(writer, path);
     if (error == 0)
         error = tideP_file_create(AT_FDCWD, path, &writer->fd);
     if (error == 0) {
-        tideP_places_open(writer, path);
+        tideP_places_open(&writer->places, path);
         return 0;
     }
     writer->is_elsewhere =
-        writer->is_child && tideP_place_create_spare(writer, path) == 0;
+        writer->is_late && tideP_place_create_spare(writer, path) == 0;
     return writer->is_elsewhere ? 0 : error;
 }
 

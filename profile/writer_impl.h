@@ -31,13 +31,6 @@ struct tide_piece {
     bool is_in_file;      /* the memory is the file's */
 };
 
-/* A folder that is held open; fd -1: it is not. */
-struct tide_place {
-    int fd;
-    dev_t dev;
-    ino_t ino;
-};
-
 struct tide_writer {
     uint32_t lock;     /* 0 free, 1 held */
     int fd;            /* of the file; -1: none, or lost */
@@ -45,7 +38,7 @@ struct tide_writer {
     bool has_file;     /* there is a file that is ours */
     bool is_finished;  /* nothing is added to it any more */
     bool is_settled;   /* for a fork: the lock is held by who forks */
-    bool is_child;     /* detached from a parent's file */
+    bool is_late;      /* root, user or folder may be others by now */
     bool is_elsewhere; /* the file is in the spare folder */
     pid_t owner_pid;   /* process that may write to it */
     dev_t dev;         /* the file's identity */
@@ -59,12 +52,9 @@ struct tide_writer {
     uint32_t n_heaps;
     uint32_t n_extents; /* entries of the directory */
     uint32_t n_pieces;
-    uint32_t n_outside;          /* pieces that are not in the file */
-    char path[PATH_MAX];         /* absolute if it could be made so; "": none */
-    struct tide_place folder;    /* of the first file */
-    struct tide_place spare;     /* for children that may not write there */
-    char asked_folder[PATH_MAX]; /* as it was given, with its slash or "" */
-    char folder_path[PATH_MAX];  /* the same, absolute, with its slash */
+    uint32_t n_outside;  /* pieces that are not in the file */
+    char path[PATH_MAX]; /* absolute if it could be made so; "": none */
+    struct tide_places places;
     struct tide_piece pieces[TIDE_P_EXTENTS_MAX];
 };
 
@@ -182,10 +172,10 @@ TIDE_HIDDEN int tideP_fd_up(int fd);
 
 /* writer_place.c: called quiet */
 
-/* Holds the folder of the writer's new file open, and the spare one. */
-TIDE_HIDDEN void tideP_places_open(struct tide_writer *writer,
-                                   const char *asked_path);
-TIDE_HIDDEN void tideP_places_close(struct tide_writer *writer);
+/* With descriptors of its own. */
+TIDE_HIDDEN void tideP_places_copy(struct tide_places *places,
+                                   const struct tide_places *from);
+TIDE_HIDDEN void tideP_places_close(struct tide_places *places);
 
 /*
 ** Makes the file in the folder of the first one, if that is the same folder by

@@ -1,10 +1,10 @@
 /*
-** writer_place.c: where the files of forked children go.
+** writer_place.c: where files go that are made late.
 **
-** A child is mostly made after its host has changed its root, its user or its
-** folder, and a profile must not be lost by that.  So the folder of the first
-** file is held open from the start, and beside it a spare one that everybody
-** may write to, for who may not write to the first.  Like the file's own, these
+** A worker is mostly forked, and a plugin with Lua loaded, after the host has
+** changed its root, its user or its folder; a profile must not be lost by that.  So the folder is held
+** open from the start, and beside it a spare one that everybody may write to,
+** for who may not write to the first.  Like the file's own, these
 ** descriptors are high up and are never believed to be still ours.
 */
 #include "writer_impl.h"
@@ -55,23 +55,61 @@ static void close_place(struct tide_place *place)
     place->fd = -1;
 }
 
-void tideP_places_open(struct tide_writer *writer, const char *asked_path)
+/* "/here/" for "": what the folder's path is from the root. */
+static bool find_path(struct tide_places *places)
 {
-    const size_t n = folder_length(asked_path);
-    if (writer->folder.fd >= 0 || n >= sizeof writer->asked_folder)
-        return;
-    memcpy(writer->asked_folder, asked_path, n);
-    writer->asked_folder[n] = '\0';
-    snprintf(writer->folder_path, sizeof writer->folder_path, "%.*s",
-             (int)folder_length(writer->path), writer->path);
-    open_place(&writer->folder, n == 0 ? "." : writer->asked_folder);
-    open_place(&writer->spare, SPARE_FOLDER);
+    char *at = places->path;
+    const size_t n = strlen(places->asked);
+    if (places->asked[0] != '/') {
+        if (getcwd(at, sizeof places->path - n - 1) == NULL || at[0] != '/')
+            return false;
+        at += strlen(at);
+        if (at[-1] != '/')
+            *at++ = '/';
+    }
+    memcpy(at, places->asked, n + 1);
+    return true;
 }
 
-void tideP_places_close(struct tide_writer *writer)
+void tideP_places_open(struct tide_places *places, const char *path)
 {
-    close_place(&writer->folder);
-    close_place(&writer->spare);
+    const int old_errno = errno;
+    const size_t n = folder_length(path);
+    if (places->is_open || n >= sizeof places->asked - 1)
+        return;
+    memcpy(places->asked, path, n);
+    places->asked[n] = '\0';
+    if (find_path(places)) {
+        places->is_open = true;
+        open_place(&places->folder, n == 0 ? "." : places->asked);
+        open_place(&places->spare, SPARE_FOLDER);
+    }
+    errno = old_errno;
+}
+
+static void copy_place(struct tide_place *place, const struct tide_place *from)
+{
+    *place = *from;
+    place->fd = -1;
+    if (is_place_ours(from))
+        place->fd = fcntl(from->fd, F_DUPFD_CLOEXEC, from->fd);
+}
+
+void tideP_places_copy(struct tide_places *places,
+                       const struct tide_places *from)
+{
+    *places = *from;
+    copy_place(&places->folder, &from->folder);
+    copy_place(&places->spare, &from->spare);
+}
+
+void tideP_places_close(struct tide_places *places)
+{
+    if (!places->is_open)
+        return;
+    close_place(&places->folder);
+    close_place(&places->spare);
+    places->is_open = false;
 }
 
 /* Puts a path together; false: too long. */
@@ -85,14 +123,15 @@ static bool set_path(struct tide_writer *writer, const char *folder,
 
 int tideP_place_create(struct tide_writer *writer, const char *path)
 {
+    const struct tide_places *places = &writer->places;
     const size_t n = folder_length(path);
-    const bool is_same = n == strlen(writer->asked_folder) &&
-                         memcmp(path, writer->asked_folder, n) == 0;
-    if (!is_same || !is_place_ours(&writer->folder))
+    const bool is_same = places->is_open && n == strlen(places->asked) &&
+                         memcmp(path, places->asked, n) == 0;
+    if (!is_same || !is_place_ours(&places->folder))
         return ENOENT;
-    if (!set_path(writer, writer->folder_path, path + n))
+    if (!set_path(writer, places->path, path + n))
         return ENAMETOOLONG;
-    return tideP_file_create(writer->folder.fd, path + n, &writer->fd);
+    return tideP_file_create(places->folder.fd, path + n, &writer->fd);
 }
 
 int tideP_place_create_spare(struct tide_writer *writer, const char *path)
@@ -100,8 +139,8 @@ int tideP_place_create_spare(struct tide_writer *writer, const char *path)
     const char *name = path + folder_length(path);
     if (!set_path(writer, SPARE_FOLDER "/", name))
         return ENAMETOOLONG;
-    return is_place_ours(&writer->spare)
-               ? tideP_file_create(writer->spare.fd, name, &writer->fd)
+    return writer->places.is_open && is_place_ours(&writer->places.spare)
+               ? tideP_file_create(writer->places.spare.fd, name, &writer->fd)
                : tideP_file_create(AT_FDCWD, writer->path, &writer->fd);
 }
 
@@ -109,10 +148,11 @@ int tideP_place_reopen(const struct tide_writer *writer)
 {
     const int flags = O_RDWR | O_NOFOLLOW | O_CLOEXEC;
     const char *name = writer->path + folder_length(writer->path);
-    const struct tide_place *places[] = {&writer->folder, &writer->spare};
+    const struct tide_places *places = &writer->places;
     int fd = open(writer->path, flags);
-    for (unsigned i = 0; i < 2 && fd < 0; i++)
-        if (is_place_ours(places[i]))
-            fd = openat(places[i]->fd, name, flags);
+    if (fd < 0 && places->is_open && is_place_ours(&places->folder))
+        fd = openat(places->folder.fd, name, flags);
+    if (fd < 0 && places->is_open && is_place_ours(&places->spare))
+        fd = openat(places->spare.fd, name, flags);
     return fd;
 }

@@ -290,6 +290,7 @@ TIDE_CONSTRUCTOR static void start(void)
         return;
     g_agent.is_active = true;
     register_handlers();
+    tide_folder_hold(g_agent.text);
     if (tideG_is_loaded_at_start())
         open_at_start();
     if (probe == NULL || probe[0] == '\0')

@@ -2,8 +2,6 @@
 another root, another user, scrubbed environments and closed descriptors."""
 import os
 import pwd
-import re
-import shutil
 import signal
 import socket
 import subprocess
@@ -78,10 +76,9 @@ def lighttpd_conf(place, more="", root=""):
     place.write("www/x", "a file\n")
     place.write("work.lua", HOT + 'lighty.content = { "made " .. hot() }\n'
                                   "return 200\n")
-    inside = root or place.folder
     place.write("lighttpd.conf", LIGHTTPD.format(
-        root=inside if not root else "", port=port, more=more,
-        log=place.path("error.log"),
+        root="" if root else place.folder, port=port, more=more,
+        log="/error.log" if root else place.path("error.log"),
         script="/work.lua" if root else place.path("work.lua")))
     return port
 
