@@ -136,6 +136,9 @@ static void clear_all_behind(struct tide_heap *h)
     clear_behind(&s[TIDE_P_NODES], h->n_nodes * sizeof *h->nodes);
     clear_behind(&s[TIDE_P_CELLS], h->n_cells * sizeof *h->cells);
     clear_behind(&s[TIDE_P_CYCLES], 0);
+    clear_behind(&s[TIDE_P_MOMENTS], 0);
+    clear_behind(&s[TIDE_P_EVENTS], 0);
+    clear_behind(&s[TIDE_P_CELL_FLOORS], 0);
 }
 
 /* The lists of cells as they were: a new one stands at the head. */

@@ -85,10 +85,11 @@ class Place:
                                                "took too long")
 
     def start(self, command, is_profiled=False, **more):
-        """A server.  From a shell's background SIGINT would be ignored."""
+        """A server, in a session of its own: some end their whole group."""
         log = open(self.path("server.log"), "ab")
         return subprocess.Popen(command, cwd=self.folder, stdout=log,
                                 stderr=log, stdin=subprocess.DEVNULL,
+                                start_new_session=True,
                                 env=self.env(is_profiled, **more))
 
     def log(self):
