@@ -2,7 +2,7 @@
 """Random Lua programs under the profiler; prints TAP, one line for each seed.
 
 usage: gen.py --tidemark FILE [--seeds N] [--first N] [--module FILE]
-              -- INTERPRETER [ARG..]
+              [--keep DIR] -- INTERPRETER [ARG..]
 
 Every program (gen.lua) must print what it prints without the profiler, and
 
@@ -124,10 +124,13 @@ def faults(options, folder, seed):
     except ValueError:
         yield "no report: " + got.stderr[-500:]
         return
-    yield from adds_up(report)
-    wrong = balance(report, traced.stderr)
-    if wrong:
-        yield wrong
+    try:
+        yield from adds_up(report)
+        wrong = balance(report, traced.stderr)
+        if wrong:
+            yield wrong
+    except KeyError as missing:
+        yield "the report has no %s" % missing
     if options.module:
         yield from inside(options, folder, program, plain)
 
@@ -159,6 +162,8 @@ def main():
     for key in ("TIDEMARK", "LUA_INIT", "LUA_INIT_5_4", "LUA_PATH"):
         os.environ.pop(key, None)
     options.tidemark = os.path.abspath(options.tidemark)
+    if not os.path.exists(options.tidemark):
+        sys.exit("tidemark: gen: no such program: '%s'" % options.tidemark)
     if options.module:
         options.module = os.path.abspath(options.module)
     n_failed = 0
