@@ -16,6 +16,7 @@
 #include <time.h>
 
 #include "emit.h"
+#include "json_impl.h"
 #include "render.h"
 
 #define REPORT_VERSION 1
@@ -88,10 +89,11 @@ static void put_started(struct tide_r_json *json, uint64_t unix_ns)
     tideR_json_str(json, "started", text);
 }
 
-static void put_run(struct tide_r_json *json, const struct tide_model *model)
+void tideR_json_run(struct tide_r_json *json, const char *key,
+                    const struct tide_model *model)
 {
     const struct tide_p_header *h = model->header;
-    tideR_json_open(json, "run", '{');
+    tideR_json_open(json, key, '{');
     put_command(json, h);
     put_u64(json, "pid", h->pid);
     put_field(json, "lua", h->lua, sizeof h->lua);
@@ -169,10 +171,11 @@ static void put_cycle(struct tide_r_json *json, const struct tide_model *model,
     tideR_json_close(json, '}');
 }
 
-static void put_gc(struct tide_r_json *json, const struct tide_model *model)
+void tideR_json_gc(struct tide_r_json *json, const char *key,
+                   const struct tide_model *model)
 {
     const struct tide_r_gc *gc = &model->gc;
-    tideR_json_open(json, "gc", '{');
+    tideR_json_open(json, key, '{');
     tideR_json_str(json, "mode", gc->mode);
     tideR_json_real(json, "HeapKb", gc->heap_kb);
     tideR_json_real(json, "PeakHeapKb", gc->peak_kb);
@@ -415,16 +418,16 @@ static void put_summary(struct tide_r_json *json,
     tideR_json_str(json, "format", "tidemark-report");
     tideR_json_int(json, "version", REPORT_VERSION);
     tideR_json_break(json);
-    put_run(json, model);
+    tideR_json_run(json, "run", model);
     tideR_json_break(json);
     put_totals(json, model);
     tideR_json_break(json);
-    put_gc(json, model);
+    tideR_json_gc(json, "gc", model);
     tideR_json_break(json);
     put_kinds(json, model);
 }
 
-static void put_findings(struct tide_r_json *json,
+void tideR_json_findings(struct tide_r_json *json,
                          const struct tide_model *model)
 {
     tideR_json_break(json);
@@ -459,7 +462,7 @@ enum tide_err tideR_json(const struct tide_model *model,
     tideR_json_open(&json, NULL, '{');
     put_summary(&json, model);
     TIDE_TRY(put_lists(&json, model, query));
-    put_findings(&json, model);
+    tideR_json_findings(&json, model);
     tideR_json_close(&json, '}');
     tideR_puts(&sink, "\n");
     return tideR_sink_finish(&sink);

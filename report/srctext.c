@@ -16,7 +16,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define FILES_MAX  64u                    /* sources kept */
+#define FILES_MAX  512u                   /* sources kept */
 #define BYTES_MAX  ((size_t)16 * 1048576) /* of one source */
 #define NS_PER_SEC 1000000000u
 
@@ -24,6 +24,7 @@ struct source_file {
     char *name; /* as in the profile */
     char *text; /* NULL: not there */
     size_t bytes;
+    bool is_younger; /* than the run */
 };
 
 struct tide_srctext {
@@ -88,12 +89,13 @@ static bool is_readable_source(const struct stat *status)
            (uint64_t)status->st_size <= BYTES_MAX;
 }
 
-static void note_age(struct tide_srctext *texts, const struct stat *status)
+static void note_age(struct tide_srctext *texts, struct source_file *file,
+                     const struct stat *status)
 {
     const uint64_t seconds = texts->started_unix_ns / NS_PER_SEC;
     if (seconds > 0 && status->st_mtim.tv_sec > 0 &&
         (uint64_t)status->st_mtim.tv_sec > seconds)
-        texts->has_younger = true;
+        texts->has_younger = file->is_younger = true;
 }
 
 static void load_file(struct tide_srctext *texts, struct source_file *file,
@@ -107,7 +109,7 @@ static void load_file(struct tide_srctext *texts, struct source_file *file,
         file->text = malloc((size_t)status.st_size);
         if (file->text != NULL) {
             file->bytes = read_whole(fd, file->text, (size_t)status.st_size);
-            note_age(texts, &status);
+            note_age(texts, file, &status);
         }
     }
     close(fd);
@@ -141,6 +143,16 @@ static const struct source_file *file_of(struct tide_srctext *texts,
     texts->n_files++;
     find_file(texts, file);
     return file;
+}
+
+const char *tideR_srctext_whole(struct tide_srctext *texts, const char *source,
+                                size_t *bytes)
+{
+    const struct source_file *file = file_of(texts, source);
+    if (file == NULL || file->text == NULL || file->is_younger)
+        return NULL;
+    *bytes = file->bytes;
+    return file->text;
 }
 
 /* Takes blanks and the carriage return off both ends. */

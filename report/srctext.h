@@ -31,6 +31,14 @@ void tideR_srctext_close(struct tide_srctext *texts_or_null);
 const char *tideR_srctext_line(struct tide_srctext *texts, const char *source,
                                uint32_t line, size_t *bytes);
 
+/*
+** The whole text of a source; NULL when it is not there, or younger than the
+** run, so that it may not be what ran.  Not NUL-terminated; valid until the
+** close.
+*/
+const char *tideR_srctext_whole(struct tide_srctext *texts, const char *source,
+                                size_t *bytes);
+
 /* Whether a file that was read is younger than the run. */
 bool tideR_srctext_has_younger(const struct tide_srctext *texts);
 

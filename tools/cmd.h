@@ -23,6 +23,7 @@ enum cmd_status {
 };
 
 int cmd_check(int argc, char **argv);
+int cmd_diff(int argc, char **argv);
 int cmd_doctor(int argc, char **argv);
 int cmd_report(int argc, char **argv);
 int cmd_run(int argc, char **argv);
@@ -49,6 +50,9 @@ enum cmd_colour {
     CMD_COLOUR_ALWAYS,
     CMD_COLOUR_NEVER,
 };
+/* Reads --color.  False: it has been complained of. */
+bool cmd_parse_colour(const char *name, const char *text, enum cmd_colour *out);
+
 struct tide_r_look cmd_look(FILE *out, enum cmd_colour colour,
                             const char *path);
 

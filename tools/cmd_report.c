@@ -6,6 +6,7 @@
 
 #include "../report/units.h"
 #include "cmd.h"
+#include "cmd_page.h"
 
 #define NAME        "report"
 #define TOP_OF_TEXT 20u
@@ -28,6 +29,9 @@ static const char usage[] =
     "                  extended regular expression; for stacks that of any\n"
     "                  frame\n"
     "  --json          everything, for programs\n"
+    "  --html OUT      a page to look at; - for stdout\n"
+    "  --no-source     leave source lines out of the page\n"
+    "  --base OLD      what changed since OLD: see tidemark help diff\n"
     "  --color WHEN    auto (default), always or never\n"
     "  -h, --help      this text\n";
 
@@ -40,10 +44,16 @@ enum option_id {
     OPT_TOP,
     OPT_COLOR,
     OPT_REVERSE,
+    OPT_HTML,
+    OPT_NO_SOURCE,
+    OPT_BASE,
 };
 
 static const struct option long_options[] = {
     {"json", no_argument, NULL, OPT_JSON},
+    {"html", required_argument, NULL, OPT_HTML},
+    {"no-source", no_argument, NULL, OPT_NO_SOURCE},
+    {"base", required_argument, NULL, OPT_BASE},
     {"sort", required_argument, NULL, OPT_SORT},
     {"by", required_argument, NULL, OPT_BY},
     {"filter", required_argument, NULL, OPT_FILTER},
@@ -63,19 +73,10 @@ struct request {
     bool is_json;
     bool has_top;
     bool wants_help;
+    bool has_no_source;
+    const char *html_or_null;
+    const char *base_or_null;
 };
-
-static int set_colour(struct request *request, const char *text)
-{
-    static const char *const names[] = {"auto", "always", "never"};
-    for (unsigned i = 0; i < 3; i++)
-        if (strcmp(text, names[i]) == 0) {
-            request->colour = (enum cmd_colour)i;
-            return CMD_FINE;
-        }
-    return cmd_wrong_use(NAME, "--color takes auto, always or never, not '%s'",
-                         text);
-}
 
 static int set_min(struct request *request, const char *text)
 {
@@ -116,7 +117,14 @@ static int set_option(struct request *request, int id, const char *value)
     case OPT_MIN:
         return set_min(request, value);
     case OPT_COLOR:
-        return set_colour(request, value);
+        return cmd_parse_colour(NAME, value, &request->colour) ? CMD_FINE
+                                                               : CMD_WRONG_USE;
+    case OPT_HTML:
+        request->html_or_null = value;
+        return CMD_FINE;
+    case OPT_BASE:
+        request->base_or_null = value;
+        return CMD_FINE;
     default:
         request->has_top = true;
         return cmd_parse_top(NAME, value, &request->query.top) ? CMD_FINE
@@ -138,6 +146,8 @@ static int read_options(struct request *request, int argc, char **argv)
             request->wants_help = true;
         else if (id == OPT_JSON)
             request->is_json = true;
+        else if (id == OPT_NO_SOURCE)
+            request->has_no_source = true;
         else if (id == OPT_REVERSE)
             request->query.is_reversed = true;
         else
@@ -159,6 +169,13 @@ static int show(struct request *request, const char *path)
     enum tide_err err;
     if (model == NULL)
         return CMD_UNREADABLE;
+    if (request->html_or_null != NULL) {
+        const struct cmd_page page = {
+            .now = model, .path = path, .has_sources = !request->has_no_source};
+        const int status = cmd_put_page(&page, request->html_or_null);
+        tideR_model_close(model);
+        return status;
+    }
     if (request->is_json) {
         err = tideR_json(model, &request->query, stdout);
     } else {
@@ -173,12 +190,36 @@ static int show(struct request *request, const char *path)
     return status;
 }
 
+static int compare(const struct request *request, const char *path)
+{
+    struct cmd_comparison comparison = {
+        .query = request->query,
+        .by = request->by,
+        .colour = request->colour,
+        .is_json = request->is_json,
+        .has_sources = !request->has_no_source,
+        .html_or_null = request->html_or_null,
+        .base_path = request->base_or_null,
+        .path = path,
+    };
+    if (request->by == TIDE_R_BY_STACK || request->by == TIDE_R_BY_GROUP ||
+        request->query.sort == TIDE_R_SORT_NAME ||
+        request->query.sort == TIDE_R_SORT_LINE)
+        return cmd_wrong_use(NAME, "--base: rows are lines, functions or "
+                                   "kinds, sorted by a figure");
+    if (!request->has_top && !request->is_json)
+        comparison.query.top = TOP_OF_TEXT;
+    return cmd_compare(&comparison);
+}
+
 int cmd_report(int argc, char **argv)
 {
     struct request request = {.by = TIDE_R_BY_LINE};
     int status = read_options(&request, argc, argv);
     if (status == CMD_FINE && request.wants_help)
         fputs(usage, stdout);
+    else if (status == CMD_FINE && request.base_or_null != NULL)
+        status = compare(&request, argv[optind]);
     else if (status == CMD_FINE)
         status = show(&request, argv[optind]);
     tideR_query_close(&request.query);

@@ -11,6 +11,7 @@
 
 #include "../report/units.h"
 #include "cmd.h"
+#include "cmd_page.h"
 
 static TIDE_PRINTF(2, 0) void print_error(const char *what, const char *fmt,
                                           va_list args)
@@ -69,6 +70,18 @@ bool cmd_parse_top(const char *name, const char *text, uint32_t *out)
     return true;
 }
 
+bool cmd_parse_colour(const char *name, const char *text, enum cmd_colour *out)
+{
+    static const char *const names[] = {"auto", "always", "never"};
+    for (unsigned i = 0; i < 3; i++)
+        if (strcmp(text, names[i]) == 0) {
+            *out = (enum cmd_colour)i;
+            return true;
+        }
+    cmd_wrong_use(name, "--color takes auto, always or never, not '%s'", text);
+    return false;
+}
+
 /* COLUMNS if it is set, else what the terminal says, else 80. */
 static unsigned columns_of(FILE *out)
 {
@@ -105,7 +118,10 @@ struct tide_model *cmd_open_model(const char *path)
 {
     struct tide_model *model;
     struct tide_p_problem problem = {.err = TIDE_OK};
-    if (tideR_model_open(path, &model, &problem) != TIDE_OK) {
+    cmd_progress("reading %s", path);
+    const enum tide_err err = tideR_model_open(path, &model, &problem);
+    cmd_progress_end();
+    if (err != TIDE_OK) {
         cmd_error(path, "%s", problem.text);
         return NULL;
     }

@@ -6,6 +6,7 @@
 
 #include "../common/options.h"
 #include "cmd.h"
+#include "cmd_page.h"
 
 struct command {
     const char *name;
@@ -18,6 +19,7 @@ static int cmd_help(int argc, char **argv);
 static const struct command commands[] = {
     {"run", cmd_run, "run a program under the profiler, then report"},
     {"report", cmd_report, "show a profile by line, function, stack, kind"},
+    {"diff", cmd_diff, "what changed between two profiles"},
     {"check", cmd_check, "check that a profile is whole and its books balance"},
     {"doctor", cmd_doctor,
      "say how a program can be profiled, and how exactly"},
@@ -88,6 +90,8 @@ static int cmd_help(int argc, char **argv)
 /* Standard output that cannot be written is an error of every command. */
 static int finish(int status)
 {
+    if (cmd_pager_end())
+        return status;
     if (fflush(stdout) == 0 && !ferror(stdout))
         return status;
     if (status == CMD_FINE) {

@@ -1,0 +1,70 @@
+// columns.js: the columns of the table: what they show and sort by.
+
+import {changeText, unitText} from "./units.js";
+
+const text = (id, title, width, key, help) =>
+  ({id, title, width, help, isText: true, value: row => row[key]});
+
+const figure = (id, title, width, unit, key, help, isFair) =>
+  ({id, title, width, unit, help, isFair, value: (row, side) =>
+    row[side][key] || 0});
+
+export const COLUMNS = [
+  text("group", "Group", 150, "group",
+       "Source file of a Lua function, module of a C function"),
+  text("name", "Function", 210, "name", "Function, or target"),
+  text("where", "Source", 190, "where", "Where it is defined, or the line"),
+  figure("share", "Share", 76, "share", "share",
+         "Of all bytes allocated in the run"),
+  figure("alloc", "Total", 96, "bytes", "alloc",
+         "Bytes allocated by the function or the line itself"),
+  figure("total", "With callees", 104, "bytes", "total",
+         "Bytes allocated by the function and by what it called; each once"),
+  figure("rate", "Rate", 104, "rate", "rate",
+         "Allocated bytes per second of the run", true),
+  figure("calls", "Calls", 92, "count", "calls",
+         "Calls that allocated; of a line: those of its function"),
+  figure("per_call", "B/call", 92, "bytes", "per_call",
+         "Bytes per call: functions with callees, lines their own", true),
+  figure("worst", "Peak call", 96, "bytes", "worst",
+         "Bytes of the worst single call of the function, with callees", true),
+  figure("live", "Live", 96, "bytes", "live", "Still held at the end"),
+  figure("peak", "Live at peak", 104, "bytes", "peak",
+         "Held when the heap stood highest"),
+  figure("young", "Died young", 100, "bytes", "young",
+         "Freed before they survived a collection cycle"),
+  figure("blocks", "Blocks", 92, "count", "blocks", "Blocks allocated"),
+];
+
+export const HIDDEN_AT_FIRST = ["young"];
+
+export const columnOf = id => COLUMNS.find(column => column.id === id);
+
+// What identical runs differ by.
+export const NOISE = 0.01;
+
+export const isNoise = (now, base) =>
+  Math.abs(now - base) <= NOISE * Math.max(Math.abs(now), Math.abs(base));
+
+// The number a cell stands for.  mode: "change", "now" or "base".
+export function cellValue(column, row, mode) {
+  if (mode === "change")
+    return column.value(row, "now") - column.value(row, "base");
+  return column.value(row, mode === "base" ? "base" : "now");
+}
+
+export function cellText(column, value, mode) {
+  if (column.isText)
+    return value;
+  return mode === "change" ? changeText(column.unit, value)
+    : unitText[column.unit](value);
+}
+
+// "worse", "better", "same" or "": what a change is.
+export function changeClass(column, row) {
+  const now = column.value(row, "now");
+  const base = column.value(row, "base");
+  if (isNoise(now, base))
+    return "same";
+  return now > base ? "worse" : "better";
+}
