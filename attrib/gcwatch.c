@@ -8,7 +8,7 @@
 ** in the mask only while cycles are long, so that the watcher costs nothing
 ** where they are short.
 **
-** What a collection leaves of each cell is known when the next one is noted:
+** What a whole collection leaves of each cell is known when the next one is noted:
 ** what the cell held at the flip less what was freed since.  That takes a pass
 ** over the cells; columns become rarer as cycles go by, and passes are put off
 ** when they would take more than a hundredth of the time.
@@ -252,14 +252,18 @@ static bool can_afford(const struct tide_heap *h, uint64_t now)
     return h->gc.pass_ns < gone / PASS_SHARE;
 }
 
-/* At a flip: the cycle before is over, h->cycle is the new one. */
-static void pass_cells(struct tide_heap *h, uint64_t now)
+/*
+** At a flip: the cycle before is over, h->cycle is the new one.  A minor
+** collection leaves garbage among what is old: it says nothing of survivors.
+*/
+static void pass_cells(struct tide_heap *h, uint8_t mode, uint64_t now)
 {
     struct tide_gcwatch *w = &h->gc;
     const bool has_noted = w->noted_cycle != 0;
     if (w->stride == 0)
         w->stride = 1;
-    const bool is_due = h->cycle >= w->next_cycle;
+    const bool is_due =
+        h->cycle >= w->next_cycle && mode != TIDE_P_MODE_MINOR;
     const bool notes = is_due && can_afford(h, now);
     if (is_due && !notes)
         h->head->n_skipped++;
@@ -402,7 +406,7 @@ static void note_cycle(struct tide_heap *h, const struct asker *asker,
     h->cycle++;
     h->head->gc_cycle = h->cycle;
     tideP_writer_header(h->writer)->end_mono_ns = now;
-    pass_cells(h, now);
+    pass_cells(h, mode_of(h, asker), now);
     add_cycle(h, asker, now);
     w->mark_ns = 0;
     w->flip_ns = now;

@@ -36,6 +36,7 @@ struct gather {
     uint32_t max_lines;
     uint32_t max_line_kinds;
     uint32_t max_cycles;
+    uint32_t max_events;
     /* of the heap being read */
     uint32_t heap;
     const struct tide_p_view *view;
@@ -288,15 +289,31 @@ static enum tide_err add_cell(struct gather *g, uint32_t cell)
     return charge_line(g, model->nodes[node].lua_frame, kind, &counts);
 }
 
+/* The line of a node of the heap, for what is no cell. */
+static uint32_t line_of_node(const struct gather *g, uint32_t node)
+{
+    const struct tide_model *model = g->model;
+    if (node == 0 || node >= g->view->n_nodes)
+        return TIDE_R_NONE;
+    return model->frames[model->nodes[g->node_map[node]].lua_frame].line_row;
+}
+
+static enum tide_err add_event(struct gather *g,
+                               const struct tide_p_event *record)
+{
+    struct tide_model *model = g->model;
+    TIDE_TRY(tideR_grow(&model->events, &g->max_events,
+                        (uint64_t)model->n_events + 1, sizeof *model->events));
+    model->events[model->n_events++] =
+        (struct tide_r_event){record, line_of_node(g, record->node), g->heap};
+    return TIDE_OK;
+}
+
 static enum tide_err add_cycle(struct gather *g,
                                const struct tide_p_cycle *record)
 {
     struct tide_model *model = g->model;
-    uint32_t line_row = TIDE_R_NONE;
-    if (record->node != 0 && record->node < g->view->n_nodes) {
-        const uint32_t node = g->node_map[record->node];
-        line_row = model->frames[model->nodes[node].lua_frame].line_row;
-    }
+    const uint32_t line_row = line_of_node(g, record->node);
     TIDE_TRY(tideR_grow(&model->cycles, &g->max_cycles,
                         (uint64_t)model->n_cycles + 1, sizeof *model->cycles));
     model->cycles[model->n_cycles++] = (struct tide_r_cycle){record, line_row};
@@ -332,6 +349,8 @@ static enum tide_err read_heap(struct gather *g)
         TIDE_TRY(add_cell(g, i));
     for (uint32_t i = 0; i < view->n_cycles; i++)
         TIDE_TRY(add_cycle(g, &view->cycles[i]));
+    for (uint32_t i = 0; i < view->n_events; i++)
+        TIDE_TRY(add_event(g, &view->events[i]));
     return TIDE_OK;
 }
 

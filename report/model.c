@@ -35,7 +35,10 @@ static enum tide_err build_model(struct tide_model *model)
     TIDE_TRY(tideR_gather(model));
     TIDE_TRY(tideR_summarize(model));
     tideR_sum_gc(model);
+    TIDE_TRY(tideR_fill_floors(model));
+    TIDE_TRY(tideR_find(model));
     tideR_note_limits(model);
+    tideR_note_too_few(model);
     return TIDE_OK;
 }
 
@@ -74,6 +77,8 @@ void tideR_model_close(struct tide_model *model)
     free(model->line_kinds);
     free(model->groups);
     free(model->cycles);
+    free(model->events);
+    free(model->floors.bytes);
     tideR_strtab_close(&model->strings);
     tideP_reader_close(model->profile);
     free(model);

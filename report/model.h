@@ -121,6 +121,12 @@ struct tide_r_cycle {
     uint32_t line_row; /* what ran; NONE: not known */
 };
 
+struct tide_r_event {
+    const struct tide_p_event *record;
+    uint32_t line_row; /* what ran; NONE: not known */
+    uint32_t heap;
+};
+
 /* The collector, in the units and by the names of GcWatch. */
 struct tide_r_gc {
     const char *mode;     /* "incremental", "generational", "unknown" */
@@ -136,6 +142,32 @@ struct tide_r_gc {
     uint64_t n_emergency; /* records with that cause */
     double collect_s;     /* inside collections that were timed */
     uint64_t n_timed;     /* calls of lua_gc that were */
+};
+
+/*
+** What lines had alive after whole collections, the heap with the most of them
+** (few programs have more than one state).  Column i is of the collection
+** cycles[i]; there are at most TIDE_P_FLOORS, spread over the run.
+*/
+struct tide_r_floors {
+    uint64_t *bytes; /* n_lines rows of TIDE_P_FLOORS; line 0: no line */
+    uint32_t n;      /* columns; 0: nothing is known */
+    uint32_t n_work; /* without those that see all let go of at the end */
+    double end_s;    /* the end of the work: see n_work */
+    uint32_t cycles[TIDE_P_FLOORS];
+    double seconds[TIDE_P_FLOORS]; /* since the start of the run */
+    uint64_t heap[TIDE_P_FLOORS];  /* of all lines */
+};
+
+/* How a row of floors goes. */
+struct tide_r_trend {
+    uint64_t first_bytes; /* where it was looked at: warming up is left out */
+    uint64_t last_bytes;
+    uint32_t n_steps;        /* from column to column */
+    uint32_t n_rises;        /* of these */
+    double growth_per_cycle; /* bytes */
+    double growth_per_min;   /* bytes; 0: no time went by */
+    unsigned confidence;     /* that it goes on rising: 0 no .. 3 high */
 };
 
 /* One figure that a finding stands on. */
@@ -156,6 +188,7 @@ struct tide_r_finding {
     uint32_t n_facts;
 };
 #define TIDE_R_FINDINGS_MAX 48u
+#define TIDE_R_NOTES_MAX    16u /* of these: kept free for notes */
 
 struct tide_model {
     struct tide_profile *profile; /* owned */
@@ -169,6 +202,7 @@ struct tide_model {
     struct tide_r_line_kind *line_kinds;
     struct tide_r_group *groups;
     struct tide_r_cycle *cycles; /* in time order */
+    struct tide_r_event *events; /* by heap, each in time order */
     uint32_t n_funcs;
     uint32_t n_frames; /* with the unused ones at 0 */
     uint32_t n_nodes;
@@ -177,6 +211,7 @@ struct tide_model {
     uint32_t n_line_kinds;
     uint32_t n_groups;
     uint32_t n_cycles;
+    uint32_t n_events;
     struct tide_r_counts totals;
     struct tide_r_counts unattributed; /* of the totals: no Lua line */
     struct tide_r_counts kinds[TIDE_KIND_COUNT_];
@@ -189,6 +224,7 @@ struct tide_model {
     double seconds;              /* from start to end, or to the last event */
     bool is_complete;            /* finished in order, nothing is missing */
     struct tide_r_gc gc;
+    struct tide_r_floors floors;
     struct tide_r_finding findings[TIDE_R_FINDINGS_MAX];
     uint32_t n_findings;
 };
@@ -230,6 +266,16 @@ const char *tideR_collection_name(unsigned mode);
 
 /* Whether it is Lua code, with lines of its own. */
 bool tideR_what_is_lua(enum tide_p_what what);
+
+/*
+** The trend of one row of TIDE_P_FLOORS.
+** live_bytes  what the line held at the very end.
+*/
+struct tide_r_trend tideR_trend(const struct tide_r_floors *floors,
+                                const uint64_t *row, uint64_t live_bytes);
+
+/* Columns that a verdict takes, at least. */
+#define TIDE_R_COLUMNS_LEAST 5u
 
 /* A text of the model; *n gets its bytes. */
 const char *tideR_model_text(const struct tide_model *model, uint32_t string,

@@ -21,6 +21,15 @@ enum tide_err tideR_summarize(struct tide_model *model);
 /* Figures of the collector. */
 void tideR_sum_gc(struct tide_model *model);
 
+/* Survivors by line.  Errors: NOMEM. */
+enum tide_err tideR_fill_floors(struct tide_model *model);
+
+/* What is worth doing, the most important first: before the notes. */
+enum tide_err tideR_find(struct tide_model *model);
+
+/* A note when there is too little to tell a leak from garbage. */
+void tideR_note_too_few(struct tide_model *model);
+
 /* Findings that are notes: what limits the figures of this profile. */
 void tideR_note_limits(struct tide_model *model);
 

@@ -13,10 +13,11 @@
 
 #include "text_impl.h"
 
-#define GAP           2u  /* blanks between columns */
-#define REMARK_LEAST  30u /* columns that a remark needs beside a row */
-#define REMARK_INDENT 8u
-#define LABEL_MAX     (TIDE_P_STRING_MAX + 16u)
+#define FINDINGS_SHOWN 6u  /* by the table */
+#define GAP            2u  /* blanks between columns */
+#define REMARK_LEAST   30u /* columns that a remark needs beside a row */
+#define REMARK_INDENT  8u
+#define LABEL_MAX      (TIDE_P_STRING_MAX + 16u)
 
 /* A row of a table: its figures. */
 struct row {
@@ -557,6 +558,7 @@ enum tide_err tideR_text(const struct tide_model *model, enum tide_r_by by,
         .columns = page_columns(look),
     };
     tideR_text_header(&page);
+    tideR_text_findings(&page, FINDINGS_SHOWN);
     const enum tide_err err =
         by == TIDE_R_BY_STACK ? tideR_text_tree(&page) : put_rows(&page, by);
     tideR_srctext_close(page.texts);

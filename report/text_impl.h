@@ -45,8 +45,9 @@ void tideR_put_blanks(const struct tide_r_page *page, unsigned n);
 void tideR_put_wrapped(const struct tide_r_page *page, const char *first_indent,
                        const char *indent, const char *text);
 
-/* What stands above and below every table. */
+/* What stands above and below every table: findings above, notes below. */
 void tideR_text_header(const struct tide_r_page *page);
+void tideR_text_findings(const struct tide_r_page *page, uint32_t n_max);
 void tideR_text_notes(const struct tide_r_page *page);
 
 /* The next useful command.  arguments: "--by function"; the file follows. */

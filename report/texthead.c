@@ -225,10 +225,38 @@ void tideR_text_header(const struct tide_r_page *page)
     put_kinds(page);
 }
 
+static bool is_note(const struct tide_r_finding *finding)
+{
+    return strcmp(finding->kind, "note") == 0;
+}
+
+void tideR_text_findings(const struct tide_r_page *page, uint32_t n_max)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < page->model->n_findings; i++) {
+        const struct tide_r_finding *finding = &page->model->findings[i];
+        struct line line = {.n = 0};
+        if (is_note(finding) || n++ >= n_max)
+            continue;
+        if (n == 1)
+            tideR_puts(page->sink, "\n");
+        add(&line, "%s: %s", finding->kind, finding->text);
+        tideR_put_wrapped(page, "", "  ", line.text);
+    }
+    if (n > n_max) {
+        struct line line = {.n = 0};
+        add(&line, "%" PRIu32 " more findings: tidemark gc, or --json",
+            n - n_max);
+        tideR_put_wrapped(page, "", "  ", line.text);
+    }
+}
+
 void tideR_text_notes(const struct tide_r_page *page)
 {
     for (uint32_t i = 0; i < page->model->n_findings; i++) {
         const struct tide_r_finding *finding = &page->model->findings[i];
+        if (!is_note(finding))
+            continue;
         struct line line = {.n = 0};
         add(&line, "%s: %s", finding->kind, finding->text);
         tideR_put_wrapped(page, "", "  ", line.text);

@@ -1,0 +1,178 @@
+/*
+** floors.c: what lines had alive after whole collections, and how that goes.
+**
+** The profile has for each cell what survived some sixteen collections, spread
+** over the run (TIDE_P_CELL_FLOORS).  A floor that keeps rising is a leak; one
+** that is flat below much allocation is churn.
+*/
+#include <stdlib.h>
+
+#include "model_impl.h"
+
+#define WARM_PART   4u   /* the first quarter of the columns is warming up */
+#define LATE_PART   0.6  /* of the time: the rest is late ... */
+#define LATE_GROWTH 0.15 /* ... and has at least so much of the growth */
+
+/* The heap that says most: with the most columns, then the most collections. */
+static const struct tide_p_view *best_view(const struct tide_model *model,
+                                           uint32_t *heap)
+{
+    const struct tide_p_view *best = NULL;
+    for (uint32_t i = 0; i < tideP_reader_n_heaps(model->profile); i++) {
+        const struct tide_p_view *view = tideP_reader_heap(model->profile, i);
+        if (view->n_columns == 0 || view->n_floors == 0)
+            continue;
+        if (best == NULL || view->n_columns > best->n_columns ||
+            (view->n_columns == best->n_columns &&
+             view->head->gc_cycle > best->head->gc_cycle)) {
+            best = view;
+            *heap = i;
+        }
+    }
+    return best;
+}
+
+static void fill_columns(const struct tide_model *model,
+                         const struct tide_p_heap *head,
+                         struct tide_r_floors *floors)
+{
+    const uint64_t start = model->header->start_mono_ns;
+    for (uint32_t i = 0; i < floors->n; i++) {
+        floors->cycles[i] = head->column_cycle[i];
+        floors->seconds[i] =
+            head->column_mono_ns[i] > start
+                ? (double)(head->column_mono_ns[i] - start) / 1e9
+                : 0;
+        floors->heap[i] = head->column_bytes[i];
+    }
+}
+
+/*
+** Programs often let go of everything before they end: columns of that say
+** nothing of the work before.
+*/
+static void find_end_of_work(const struct tide_model *model,
+                             struct tide_r_floors *floors)
+{
+    floors->n_work = floors->n;
+    floors->end_s = model->seconds;
+    while (floors->n_work >= 3) {
+        const uint32_t i = floors->n_work - 1;
+        if (floors->heap[i] > floors->heap[i - 1] / 2 ||
+            floors->seconds[i] < model->seconds * 0.75)
+            break;
+        floors->end_s = floors->seconds[i];
+        floors->n_work--;
+    }
+}
+
+static void add_stack_floors(const struct tide_model *model,
+                             const struct tide_p_view *view,
+                             const struct tide_r_stack *stack)
+{
+    const struct tide_r_floors *floors = &model->floors;
+    const uint32_t frame = model->nodes[stack->node].lua_frame;
+    uint64_t *row =
+        floors->bytes + (size_t)model->frames[frame].line_row * TIDE_P_FLOORS;
+    const struct tide_p_floor *from = &view->floors[stack->cell];
+    for (uint32_t k = 0; k < floors->n; k++)
+        row[k] += (uint64_t)from->at[k] * TIDE_P_FLOOR_UNIT;
+}
+
+enum tide_err tideR_fill_floors(struct tide_model *model)
+{
+    uint32_t heap = 0;
+    struct tide_r_floors *floors = &model->floors;
+    floors->bytes =
+        calloc((size_t)model->n_lines * TIDE_P_FLOORS, sizeof *floors->bytes);
+    TIDE_FAIL_IF(floors->bytes == NULL, TIDE_ERR_NOMEM);
+    const struct tide_p_view *view = best_view(model, &heap);
+    if (view == NULL)
+        return TIDE_OK;
+    floors->n = view->n_columns;
+    fill_columns(model, view->head, floors);
+    find_end_of_work(model, floors);
+    for (uint32_t i = 1; i < model->n_stacks; i++)
+        if (model->stacks[i].heap == heap &&
+            model->stacks[i].cell < view->n_floors)
+            add_stack_floors(model, view, &model->stacks[i]);
+    return TIDE_OK;
+}
+
+/* The floor at a moment, between the columns; `last` is the last column. */
+static double floor_at(const struct tide_r_floors *floors, const uint64_t *row,
+                       uint32_t last, double seconds)
+{
+    uint32_t i = 0;
+    while (i < last && floors->seconds[i + 1] < seconds)
+        i++;
+    if (i == last || floors->seconds[i + 1] <= floors->seconds[i])
+        return (double)row[i];
+    const double part = (seconds - floors->seconds[i]) /
+                        (floors->seconds[i + 1] - floors->seconds[i]);
+    return (double)row[i] +
+           ((double)row[i + 1] - (double)row[i]) * (part > 0 ? part : 0);
+}
+
+/* Did it go on rising in the last part of the work? */
+static bool is_rising_still(const struct tide_r_floors *floors,
+                            const uint64_t *row, uint32_t first, uint32_t last,
+                            uint64_t live_bytes)
+{
+    const double growth = (double)row[last] - (double)row[first];
+    const double start = floors->seconds[first];
+    const double middle = start + (floors->end_s - start) * LATE_PART;
+    double end = (double)row[last];
+    if (floors->n_work == floors->n && (double)live_bytes > end)
+        end = (double)live_bytes;
+    return end - floor_at(floors, row, last, middle) >= growth * LATE_GROWTH;
+}
+
+/*
+** 0 unless it rises most of the time, hardly ever falls, and goes on to rise:
+** what fills up and stays so is no leak.
+*/
+static unsigned judge(const struct tide_r_floors *floors, const uint64_t *row,
+                      uint32_t first, uint32_t last, uint64_t live_bytes)
+{
+    const uint32_t n_steps = last - first;
+    uint32_t n_rises = 0;
+    double rises = 0, falls = 0;
+    for (uint32_t i = first; i < last; i++) {
+        const double step = (double)row[i + 1] - (double)row[i];
+        n_rises += step > 0;
+        rises += step > 0 ? step : 0;
+        falls -= step < 0 ? step : 0;
+    }
+    if (rises - falls <= 0 || falls > rises * 0.1 || n_rises < 3 ||
+        n_rises * 10 < n_steps * 6 ||
+        !is_rising_still(floors, row, first, last, live_bytes))
+        return 0;
+    if (n_rises * 10 >= n_steps * 9 && n_steps >= 8)
+        return 3;
+    return n_rises == n_steps || n_steps >= 8 ? 2 : 1;
+}
+
+struct tide_r_trend tideR_trend(const struct tide_r_floors *floors,
+                                const uint64_t *row, uint64_t live_bytes)
+{
+    struct tide_r_trend trend = {.confidence = 0};
+    if (floors->n_work < 2)
+        return trend;
+    const uint32_t last = floors->n_work - 1;
+    const uint32_t first = floors->n_work / WARM_PART;
+    trend.first_bytes = row[first];
+    trend.last_bytes = row[last];
+    trend.n_steps = last - first;
+    for (uint32_t i = first; i < last; i++)
+        trend.n_rises += row[i + 1] > row[i];
+    const double growth = (double)row[last] - (double)row[first];
+    const double cycles =
+        (double)floors->cycles[last] - (double)floors->cycles[first];
+    const double seconds = floors->seconds[last] - floors->seconds[first];
+    trend.growth_per_cycle = cycles > 0 ? growth / cycles : 0;
+    trend.growth_per_min = seconds > 0 ? growth * 60 / seconds : 0;
+    if (floors->n_work >= TIDE_R_COLUMNS_LEAST)
+        trend.confidence = judge(floors, row, first, last, live_bytes);
+    return trend;
+}
