@@ -23,7 +23,9 @@
 #include "calibrate.h"
 #include "gcwatch.h"
 
-#define TIDE_SITES 16384u /* places of the site cache; a power of two */
+/* Places of the site cache: powers of 2; it grows with the tree. */
+#define TIDE_SITES_FIRST 4096u
+#define TIDE_SITES_LAST  131072u
 
 /* tide_p_cell.flags: freeing a block of it means more than a number. */
 #define TIDE_CELL_WATCHED 1u
@@ -42,7 +44,17 @@ struct tide_site {
     uint32_t hash_bytes;
     uint32_t func;  /* index in FUNCS */
     uint32_t parts; /* bit 0: has an array part, bit 1: a hash part */
+    uint64_t reserved;    /* a site is one cache line */
 };
+
+_Static_assert(sizeof(struct tide_site) == 64, "one cache line");
+
+/* A prototype that was asked for lately. */
+struct tide_proto_hit {
+    const char *proto;
+    struct tide_proto *info;
+};
+#define TIDE_PROTO_HITS 256u /* places; a power of two */
 
 /* One activation that was seen. */
 struct tide_frame {
@@ -84,8 +96,8 @@ struct tide_proto {
     uint32_t func;
     int32_t n;          /* instructions */
     uint32_t bytes;     /* of this block */
-    uint16_t n_places;  /* sites filled for it, in all */
-    uint16_t places[8]; /* where the first of them are */
+    uint32_t n_places;  /* sites filled for it, in all */
+    uint32_t places[8]; /* where the first of them are */
     uint32_t lines[];
 };
 
@@ -160,6 +172,9 @@ struct tide_heap {
     struct tide_hashtab coroutines; /* source, line to index in FUNCS */
     struct tide_hashtab strings;    /* hash of text to offset in STRINGS */
     struct tide_site *sites;
+    struct tide_proto_hit proto_hits[TIDE_PROTO_HITS];
+    uint32_t n_sites;
+    uint32_t site_shift; /* 64 - log2(n_sites) */
     struct tide_edge *edges; /* tree.c */
     uint32_t edge_mask;
     uint32_t n_edges;
@@ -191,7 +206,9 @@ struct tide_heap {
     const uint32_t *parts_pc; /* constructor whose parts are to come */
     struct tide_thread *compile_thread; /* frame that compiles, by thread, */
     uint32_t compile_frame;             /* ... place on its shadow stack + 1 */
+    uint64_t compile_start;          /* and its start, to know it again */
     const lua_State *last_L;            /* captured last on the slow path */
+    bool is_last_untagged;           /* ... for a new block without a kind */
     const lua_State *moving_L;          /* its stack is being reallocated */
     size_t moving_bytes;                /* the old stack's size */
     char *main_block;                   /* first block of the state */
@@ -321,15 +338,18 @@ uint32_t tideT_shadow_node(const struct tide_thread *t);
 uint32_t tideT_shadow_peek(struct tide_heap *h, const struct tide_thread *t,
                            const void **fn);
 
-TIDE_INLINE uint32_t tideT_site_place(uint32_t parent, const void *fn,
-                                      const uint32_t *pc)
+TIDE_INLINE struct tide_site *tideT_site_place(const struct tide_heap *h,
+                                               uint32_t parent, const void *fn,
+                                               const uint32_t *pc)
 {
-    const uint64_t at =
-        pc != NULL ? (uint64_t)(uintptr_t)pc : (uint64_t)(uintptr_t)fn;
+    const uint64_t at = pc != NULL ? (uint64_t)(uintptr_t)pc
+                                   : (uint64_t)(uintptr_t)fn;
     const uint64_t x = (at >> 2) ^ ((uint64_t)parent << 20);
-    return (uint32_t)((x * UINT64_C(0x9e3779b97f4a7c15)) >> 50);
+    return &h->sites[(x * UINT64_C(0x9e3779b97f4a7c15)) >> h->site_shift];
 }
-_Static_assert(TIDE_SITES == 1u << (64 - 50), "tideT_site_place");
+
+/* An empty cache of n places; false: no memory, the old one stays. */
+bool tideT_sites_open(struct tide_heap *h, uint32_t n);
 
 /* The site cache (site.c): the place for a frame at pc. */
 struct tide_site *tideT_site(struct tide_heap *h, uint32_t parent,
@@ -355,7 +375,7 @@ uint32_t tideT_func_public(struct tide_heap *h, const char *source,
                            const char *name_or_null, int linedefined,
                            int lastline, bool is_c);
 uint32_t tideT_func_coroutine(struct tide_heap *h, uint32_t born_node);
-struct tide_proto *tideT_proto(struct tide_heap *h, const char *proto);
+struct tide_proto *tideT_proto_find(struct tide_heap *h, const char *proto);
 void tideT_proto_forget(struct tide_heap *h, const char *proto);
 void tideT_name_from_call(struct tide_heap *h, uint32_t func,
                           const lua_State *L, char *ci);
@@ -377,6 +397,22 @@ TIDE_INLINE bool tideT_is_same_call(const struct tide_heap *h, const char *ci)
     return TIDE_LIKELY(status == TIDE_CIST_MARK) ||
            (status == h->mark_mask &&
             tideT_value_ptr(tideT_ci_func(ci)) == h->top_closure);
+}
+
+/*
+** Is the innermost frame the C function that compiles?  Forgets about it once
+** it has returned.
+*/
+TIDE_INLINE bool tideT_compiles_here(struct tide_heap *h,
+                                     const struct tide_thread *t)
+{
+    if (TIDE_LIKELY(!h->is_compiling) || t != h->compile_thread)
+        return false;
+    const uint32_t n = h->compile_frame;
+    if (t->n_frames < n ||
+        (n > 0 ? t->frames[n - 1].start != h->compile_start : t->n_frames > 0))
+        h->is_compiling = false;
+    return h->is_compiling && t->n_frames == n;
 }
 
 /* The part of the constructor at a site that has this size; 0: none. */
@@ -415,6 +451,25 @@ TIDE_INLINE uint64_t tideT_clock(const struct tide_heap *h,
                                  const struct tide_thread *t)
 {
     return t->on_chain ? tideT_clock_of(h, t) : t->clock;
+}
+
+TIDE_INLINE struct tide_proto_hit *tideT_proto_hit(struct tide_heap *h,
+                                                   const char *proto)
+{
+    const uint64_t x = (uint64_t)(uintptr_t)proto * UINT64_C(0x9e3779b97f4a7c15);
+    return &h->proto_hits[x >> 56];
+}
+
+/* What is kept of a prototype; NULL: no memory. */
+TIDE_INLINE struct tide_proto *tideT_proto(struct tide_heap *h,
+                                           const char *proto)
+{
+    struct tide_proto_hit *hit = tideT_proto_hit(h, proto);
+    if (hit->proto != proto) {
+        hit->info = tideT_proto_find(h, proto);
+        hit->proto = hit->info == NULL ? NULL : proto;
+    }
+    return hit->info;
 }
 
 /* Before the counters of a cell change while the heap is below its peak. */

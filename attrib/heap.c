@@ -57,10 +57,10 @@ static bool open_tables(struct tide_heap *h)
     h->funcs[0].what = TIDE_P_ROOT;
     h->n_funcs = 1;
     TIDE_PUBLISH(&h->head->n_funcs, 1);
-    h->sites = tideC_mem_alloc(&h->mem, TIDE_SITES * sizeof *h->sites);
+    const bool has_sites = tideT_sites_open(h, TIDE_SITES_FIRST);
     h->epoch = 1;
     h->head->peak_epoch = 1;
-    return h->sites != NULL && tideT_tree_open(h);
+    return has_sites && tideT_tree_open(h);
 }
 
 /* What every new state starts with. */
@@ -119,8 +119,9 @@ static void forget_state(struct tide_heap *h)
             tideC_mem_free(&h->mem, p, p->bytes);
     }
     tideC_hashtab_close(t, &h->mem);
-    memset(h->sites, 0, TIDE_SITES * sizeof *h->sites);
+    memset(h->sites, 0, h->n_sites * sizeof *h->sites);
     memset(h->open_protos, 0, sizeof h->open_protos);
+    memset(h->proto_hits, 0, sizeof h->proto_hits);
     h->g = NULL;
     h->main_L = h->last_L = h->cur_L = h->moving_L = NULL;
     h->main = h->cur = h->compile_thread = NULL;
@@ -232,6 +233,7 @@ void tide_heap_close(struct tide_heap *heap_or_null)
 
 void tideT_heap_free(struct tide_heap *h)
 {
+    tideC_pages_free(h->sites, h->n_sites * sizeof *h->sites);
     tideC_mem_close(&h->mem);
     tideT_fork_note_free(h);
     tideC_pages_free(h, sizeof *h);

@@ -137,15 +137,6 @@ static const uint32_t *effective_pc(struct tide_heap *h,
     return pc;
 }
 
-/* Is the innermost frame the one that compiles? */
-static bool is_compiling_here(const struct tide_heap *h,
-                              const struct tide_thread *t)
-{
-    return h->is_compiling && t == h->compile_thread &&
-           t->n_frames == h->compile_frame &&
-           (t->n_frames == 0 || !t->frames[t->n_frames - 1].is_lua);
-}
-
 static void note_made(struct tide_heap *h, const struct tide_thread *t,
                       enum tide_kind kind)
 {
@@ -155,6 +146,8 @@ static void note_made(struct tide_heap *h, const struct tide_thread *t,
         h->is_compiling = true;
         h->compile_thread = (struct tide_thread *)(uintptr_t)t;
         h->compile_frame = t->n_frames;
+        h->compile_start =
+            t->n_frames == 0 ? 0 : t->frames[t->n_frames - 1].start;
     }
 }
 
@@ -186,7 +179,7 @@ static enum tide_kind untagged_kind(struct tide_heap *h,
         p->bytes = bytes;
         return TIDE_KIND_CALLINFO;
     }
-    if (is_compiling_here(h, t)) {
+    if (tideT_compiles_here(h, t)) {
         p->what = TIDE_PENDING_CODE;
         p->bytes = bytes;
         return TIDE_KIND_CODE;
@@ -244,6 +237,7 @@ enum tide_kind tideT_locate(struct tide_heap *h, const struct tide_ra *ra,
         h->head->unknown_calls++;
     struct tide_thread *t = tideT_running(h, L);
     h->last_L = L == NULL ? t->L : L;
+    h->is_last_untagged = ptr == NULL && osize == 0;
     if (!tideT_shadow_sync(h, t)) {
         rest_at(h, &h->root_site);
         return kind;
@@ -261,7 +255,7 @@ enum tide_kind tideT_locate(struct tide_heap *h, const struct tide_ra *ra,
         kind = untagged_kind(h, t, ra, h->last_L, nsize);
     else if (ptr == NULL)
         note_made(h, t, kind);
-    h->is_untagged_slow = h->is_newborn || is_compiling_here(h, t);
+    h->is_untagged_slow = h->is_newborn || tideT_compiles_here(h, t);
     tideT_check_place(h);
     return kind;
 }

@@ -256,7 +256,7 @@ static uint32_t func_of_proto(struct tide_heap *h, const char *proto)
     return func_of(h, &h->luafuncs, key, &func);
 }
 
-struct tide_proto *tideT_proto(struct tide_heap *h, const char *proto)
+struct tide_proto *tideT_proto_find(struct tide_heap *h, const char *proto)
 {
     uint64_t *value =
         tideC_hashtab_put(&h->protos, &h->mem, (uint64_t)(uintptr_t)proto);
@@ -289,6 +289,7 @@ void tideT_proto_forget(struct tide_heap *h, const char *proto)
         return;
     struct tide_proto *p = (struct tide_proto *)(uintptr_t)value;
     tideT_sites_forget(h, proto, p);
+    tideT_proto_hit(h, proto)->proto = NULL;
     tideC_mem_free(&h->mem, p, p->bytes);
 }
 

@@ -10,6 +10,28 @@
 
 #include "attrib.h"
 
+bool tideT_sites_open(struct tide_heap *h, uint32_t n)
+{
+    struct tide_site *sites = tideC_pages_alloc(n * sizeof *sites);
+    if (sites == NULL)
+        return false;
+    tideC_pages_free(h->sites, h->n_sites * sizeof *sites);
+    h->sites = sites;
+    h->n_sites = n;
+    h->site_shift = 64u - (uint32_t)__builtin_ctz(n);
+    h->site = &h->root_site;
+    h->parts_left = 0;
+    h->cur_L = NULL; /* the place is to be found anew */
+    return true;
+}
+
+/* A larger tree has more places; each program pays for what it needs. */
+static void grow_sites(struct tide_heap *h)
+{
+    if (h->n_nodes > h->n_sites && h->n_sites < TIDE_SITES_LAST)
+        tideT_sites_open(h, h->n_sites * 4);
+}
+
 /* What a table constructor just before pc allocates. */
 static void note_constructor(struct tide_site *site)
 {
@@ -27,9 +49,9 @@ static void note_constructor(struct tide_site *site)
 /* Remembers where a prototype has sites. */
 static void note_place(struct tide_proto *proto, uint32_t place)
 {
-    const uint16_t max = sizeof proto->places / sizeof proto->places[0];
+    const uint32_t max = sizeof proto->places / sizeof proto->places[0];
     if (proto->n_places < max)
-        proto->places[proto->n_places] = (uint16_t)place;
+        proto->places[proto->n_places] = place;
     if (proto->n_places <= max)
         proto->n_places++;
 }
@@ -37,9 +59,9 @@ static void note_place(struct tide_proto *proto, uint32_t place)
 void tideT_sites_forget(struct tide_heap *h, const void *fn,
                         const struct tide_proto *proto)
 {
-    const uint16_t max = sizeof proto->places / sizeof proto->places[0];
+    const uint32_t max = sizeof proto->places / sizeof proto->places[0];
     const bool know_all = proto->n_places <= max;
-    const uint32_t n = know_all ? proto->n_places : TIDE_SITES;
+    const uint32_t n = know_all ? proto->n_places : h->n_sites;
     for (uint32_t i = 0; i < n; i++) {
         struct tide_site *site = &h->sites[know_all ? proto->places[i] : i];
         if (site->fn == fn)
@@ -72,9 +94,13 @@ struct tide_site *tideT_site(struct tide_heap *h, uint32_t parent,
                              const void *fn, const uint32_t *pc,
                              const lua_State *L, char *ci)
 {
-    struct tide_site *site = &h->sites[tideT_site_place(parent, fn, pc)];
+    struct tide_site *site = tideT_site_place(h, parent, fn, pc);
     if (TIDE_LIKELY(site->pc == pc && site->fn == fn && site->parent == parent))
         return site;
+    if (TIDE_UNLIKELY(h->n_nodes > h->n_sites)) {
+        grow_sites(h);
+        site = tideT_site_place(h, parent, fn, pc);
+    }
     memset(site, 0, sizeof *site);
     site->parent = parent;
     site->fn = fn;

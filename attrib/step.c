@@ -59,7 +59,7 @@ TIDE_INLINE struct tide_site *place_frame(struct tide_heap *h,
                                           struct tide_frame *f,
                                           const uint32_t *pc)
 {
-    struct tide_site *site = &h->sites[tideT_site_place(f->parent, f->fn, pc)];
+    struct tide_site *site = tideT_site_place(h, f->parent, f->fn, pc);
     if (TIDE_UNLIKELY(site->pc != pc || site->fn != f->fn ||
                       site->parent != f->parent))
         site =
@@ -275,7 +275,7 @@ static TIDE_NOINLINE bool tideT_step(struct tide_heap *h,
 {
     const lua_State *L = (const lua_State *)words[ra->l_word];
     if (L != h->cur_L || ra->address != words[TIDE_WORD_RA] ||
-        tideT_gc_word(h) != h->gc_word || h->is_compiling)
+        tideT_gc_word(h) != h->gc_word)
         return false;
     struct tide_thread *t = h->cur;
     if ((*h->link & TIDE_CIST_MARK) == 0 && !step_resumed(h, t))
@@ -287,6 +287,9 @@ static TIDE_NOINLINE bool tideT_step(struct tide_heap *h,
         return false;
     if (!is_same_frame && !step_call(h, t, ci) && !step_shadow(h, t, ci))
         return false;
+    if (tideT_compiles_here(h, t))
+        return false;
+    h->is_untagged_slow = h->is_newborn;
     struct tide_frame *f = &t->frames[t->n_frames - 1];
     const uint32_t *pc = NULL;
     if (f->is_lua && !step_pc(ra, words, L, f, ptr, kind, nsize, &pc))

@@ -25,8 +25,7 @@
 static uint32_t edge_place(const struct tide_heap *h, uint32_t parent,
                            uint32_t func, uint32_t line)
 {
-    const uint32_t key[3] = {parent, func, line};
-    uint32_t i = (uint32_t)tideC_hash_bytes(key, sizeof key) & h->edge_mask;
+    uint32_t i = (uint32_t)tideC_hash_three(parent, func, line) & h->edge_mask;
     for (;; i = (i + 1) & h->edge_mask) {
         const struct tide_edge *e = &h->edges[i];
         if (e->node == 0 ||
