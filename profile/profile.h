@@ -170,7 +170,9 @@ struct tide_p_heap {
     uint32_t n_merged;     /* cycles that others' records stand for */
     uint64_t collect_ns;   /* spent in collections that were timed */
     uint64_t n_timed;      /* of these */
-    uint64_t reserved[12]; /* 0 */
+    uint32_t pid;          /* of the process; 0: the header's (not merged) */
+    uint32_t reserved1;    /* 0 */
+    uint64_t reserved[11]; /* 0 */
     /* of column i: which collection, when it was over, what then lived */
     uint32_t column_cycle[TIDE_P_FLOORS];
     uint64_t column_mono_ns[TIDE_P_FLOORS];

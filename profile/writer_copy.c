@@ -123,6 +123,7 @@ static int save_front(struct save *save, const struct tide_writer *writer,
     *header = *writer->header;
     memset(header->magic, 0, sizeof header->magic);
     tideP_header_init(header, extents_max);
+    header->state = writer->header->state;
     header->n_extents = save->n_extents;
     header->n_heaps = n_heaps;
     header->flags &= ~TIDE_P_FLAG_PARTLY_IN_MEMORY;

@@ -22,9 +22,12 @@ enum cmd_status {
     CMD_UNREADABLE = 3, /* the profile cannot be read */
 };
 
+int cmd_annotate(int argc, char **argv);
 int cmd_check(int argc, char **argv);
 int cmd_diff(int argc, char **argv);
 int cmd_doctor(int argc, char **argv);
+int cmd_gc(int argc, char **argv);
+int cmd_merge(int argc, char **argv);
 int cmd_report(int argc, char **argv);
 int cmd_run(int argc, char **argv);
 
@@ -61,6 +64,12 @@ struct tide_r_look cmd_look(FILE *out, enum cmd_colour colour,
 ** be read.  NULL: it cannot be.
 */
 struct tide_model *cmd_open_model(const char *path);
+
+/*
+** Merges several profiles into a file of its own, which the caller removes;
+** `out` gets its name.  Returns an exit status, and has said why.
+*/
+int cmd_join(char **paths, int n_paths, char *out, size_t out_bytes);
 
 /* Turns the result of a renderer into an exit status, and says why. */
 int cmd_rendered(enum tide_err err);

@@ -3,7 +3,9 @@
 */
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "../report/states.h"
 #include "../report/units.h"
 #include "cmd.h"
 #include "cmd_page.h"
@@ -13,11 +15,13 @@
 #define TOP_OF_TREE 60u
 
 static const char usage[] =
-    "usage: tidemark report [OPTION...] FILE\n"
+    "usage: tidemark report [OPTION...] FILE...\n"
     "\n"
-    "Shows a profile, of a finished run or of one that still goes on.\n"
+    "Shows a profile, of a finished run or of one that still goes on; several\n"
+    "are added up.\n"
     "\n"
-    "  --by WHAT       line (default), function, stack, kind or group\n"
+    "  --by WHAT       line (default), function, stack, kind or group; state:\n"
+    "                  one row for each lua_State, or the few that shared a heap\n"
     "  --sort KEY      alloc (default), blocks, live, live_blocks, freed,\n"
     "                  young, peak, calls, per_call, worst, total, name, line\n"
     "  --reverse       the other way round\n"
@@ -71,7 +75,9 @@ struct request {
     enum tide_r_by by;
     enum cmd_colour colour;
     bool is_json;
+    bool by_state;
     bool has_top;
+    bool is_joined; /* of several files: no hint names one of them */
     bool wants_help;
     bool has_no_source;
     const char *html_or_null;
@@ -106,11 +112,12 @@ static int set_option(struct request *request, int id, const char *value)
         return cmd_wrong_use(NAME, "--sort takes one of %s, not '%s'",
                              tideR_sort_names(), value);
     case OPT_BY:
-        if (tideR_by_parse(value, &request->by) == TIDE_OK)
+        request->by_state = strcmp(value, "state") == 0;
+        if (request->by_state || tideR_by_parse(value, &request->by) == TIDE_OK)
             return CMD_FINE;
         return cmd_wrong_use(NAME,
-                             "--by takes line, function, stack, kind or "
-                             "group, not '%s'",
+                             "--by takes line, function, stack, kind, group "
+                             "or state, not '%s'",
                              value);
     case OPT_FILTER:
         return set_filter(request, value);
@@ -157,8 +164,9 @@ static int read_options(struct request *request, int argc, char **argv)
         return status;
     if (argc - optind < 1)
         return cmd_wrong_use(NAME, "which profile? a FILE is needed");
-    if (argc - optind > 1)
-        return cmd_wrong_use(NAME, "one FILE only, '%s' is one too many",
+    if (argc - optind > 1 && request->base_or_null != NULL)
+        return cmd_wrong_use(NAME,
+                             "--base: one FILE only, '%s' is one too many",
                              argv[optind + 1]);
     return CMD_FINE;
 }
@@ -169,6 +177,12 @@ static int show(struct request *request, const char *path)
     enum tide_err err;
     if (model == NULL)
         return CMD_UNREADABLE;
+    if (request->by_state) {
+        err = tideR_states(model->profile, request->query.top, request->is_json,
+                           stdout);
+        tideR_model_close(model);
+        return cmd_rendered(err);
+    }
     if (request->html_or_null != NULL) {
         const struct cmd_page page = {
             .now = model, .path = path, .has_sources = !request->has_no_source};
@@ -179,7 +193,8 @@ static int show(struct request *request, const char *path)
     if (request->is_json) {
         err = tideR_json(model, &request->query, stdout);
     } else {
-        const struct tide_r_look look = cmd_look(stdout, request->colour, path);
+        struct tide_r_look look = cmd_look(stdout, request->colour, path);
+        look.is_brief = request->is_joined;
         if (!request->has_top)
             request->query.top =
                 request->by == TIDE_R_BY_STACK ? TOP_OF_TREE : TOP_OF_TEXT;
@@ -212,6 +227,21 @@ static int compare(const struct request *request, const char *path)
     return cmd_compare(&comparison);
 }
 
+/* Several files are shown as the one that they make together. */
+static int show_all(struct request *request, char **paths, int n_paths)
+{
+    char joined[4096];
+    if (n_paths == 1)
+        return show(request, paths[0]);
+    int status = cmd_join(paths, n_paths, joined, sizeof joined);
+    if (status != CMD_FINE)
+        return status;
+    request->is_joined = true;
+    status = show(request, joined);
+    unlink(joined);
+    return status;
+}
+
 int cmd_report(int argc, char **argv)
 {
     struct request request = {.by = TIDE_R_BY_LINE};
@@ -221,7 +251,7 @@ int cmd_report(int argc, char **argv)
     else if (status == CMD_FINE && request.base_or_null != NULL)
         status = compare(&request, argv[optind]);
     else if (status == CMD_FINE)
-        status = show(&request, argv[optind]);
+        status = show_all(&request, argv + optind, argc - optind);
     tideR_query_close(&request.query);
     return status;
 }

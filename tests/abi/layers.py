@@ -24,7 +24,7 @@ MAY = {
     "report": ["report/", "common/", "include/tidemark.h",
                "profile/profile.h", "profile/reader.h"],
     "tools": ["tools/", "report/", "common/", "include/tidemark.h",
-              "profile/profile.h", "profile/reader.h"],
+              "profile/profile.h", "profile/reader.h", "profile/merge.h"],
     "examples": ["include/tidemark.h"],
 }
 WITHOUT_LUA = ["include", "common", "alloc", "profile", "report"]

@@ -110,7 +110,7 @@ def check_use(cli):
         (["report", "--min", "10Q", "x"], "--min takes a size"),
         (["report", "--filter", "(", "x"], "--filter '\\('"),
         (["report", "--color", "red", "x"], "--color takes"),
-        (["report", "x", "y"], "'y' is one too many"),
+        (["report", "--base", "b", "x", "y"], "'y' is one too many"),
         (["run", "--top", "x", "true"], "--top takes a number"),
         (["run", "-o"], "option '-o' needs a value"),
         (["run", "--set", "tide=1", "true"], "unknown option 'tide'"),
