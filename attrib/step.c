@@ -242,6 +242,20 @@ TIDE_INLINE bool step_call(struct tide_heap *h, struct tide_thread *t, char *ci)
     return true;
 }
 
+/* The top frame has returned to its caller, which allocates. */
+TIDE_INLINE bool step_return(struct tide_heap *h, struct tide_thread *t,
+                             const char *ci)
+{
+    const uint32_t n = t->n_frames;
+    if (n < 2 || (tideT_ci_status(ci) & h->mark_mask) != TIDE_CIST_MARK)
+        return false;
+    const struct tide_frame *f = &t->frames[n - 1];
+    if (f[-1].ci != ci || f->is_finalizer)
+        return false;
+    end_frames(h, t, n - 1, tideT_clock_of(h, t));
+    return true;
+}
+
 /*
 ** The running thread was resumed anew, by the same frame of the same thread
 ** or by another place of it.  False: the cold path must find out by whom.
@@ -285,7 +299,8 @@ static TIDE_NOINLINE bool tideT_step(struct tide_heap *h,
     if (kind == TIDE_KIND_THREAD || kind == TIDE_KIND_PROTO ||
         tideT_ci_previous(ci) == NULL)
         return false;
-    if (!is_same_frame && !step_call(h, t, ci) && !step_shadow(h, t, ci))
+    if (!is_same_frame && !step_return(h, t, ci) && !step_call(h, t, ci) &&
+        !step_shadow(h, t, ci))
         return false;
     if (tideT_compiles_here(h, t))
         return false;
