@@ -532,7 +532,7 @@ static enum tide_err put_rows(const struct tide_r_page *page, enum tide_r_by by)
     return err;
 }
 
-static unsigned page_columns(const struct tide_r_look *look)
+unsigned tideR_page_columns(const struct tide_r_look *look)
 {
     if (look->columns == 0)
         return 80;
@@ -555,7 +555,7 @@ enum tide_err tideR_text(const struct tide_model *model, enum tide_r_by by,
         .look = look,
         .sink = &sink,
         .texts = tideR_srctext_open(look->path, model->header->start_unix_ns),
-        .columns = page_columns(look),
+        .columns = tideR_page_columns(look),
     };
     tideR_text_header(&page);
     tideR_text_findings(&page, FINDINGS_SHOWN);

@@ -28,6 +28,9 @@ struct tide_r_page {
     unsigned columns;
 };
 
+/* The width of a page. */
+unsigned tideR_page_columns(const struct tide_r_look *look);
+
 /* Starts and ends a colour; nothing where there are none. */
 void tideR_paint(const struct tide_r_page *page, enum tide_r_paint paint);
 
