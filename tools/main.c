@@ -19,8 +19,10 @@ static int cmd_help(int argc, char **argv);
 static const struct command commands[] = {
     {"run", cmd_run, "run a program under the profiler, then report"},
     {"report", cmd_report, "show a profile by line, function, stack, kind"},
+    {"annotate", cmd_annotate, "show a source with what its lines allocate"},
     {"diff", cmd_diff, "what changed between two profiles"},
     {"merge", cmd_merge, "make one profile of several"},
+    {"gc", cmd_gc, "what the collector did, and what survives it"},
     {"check", cmd_check, "check that a profile is whole and its books balance"},
     {"doctor", cmd_doctor,
      "say how a program can be profiled, and how exactly"},
