@@ -155,6 +155,16 @@ const char *tideR_srctext_whole(struct tide_srctext *texts, const char *source,
     return file->text;
 }
 
+const char *tideR_srctext_any(struct tide_srctext *texts, const char *source,
+                              size_t *bytes)
+{
+    const struct source_file *file = file_of(texts, source);
+    if (file == NULL || file->text == NULL)
+        return NULL;
+    *bytes = file->bytes;
+    return file->text;
+}
+
 /* Takes blanks and the carriage return off both ends. */
 static const char *trim_line(const char *at, const char *end, size_t *bytes)
 {

@@ -39,6 +39,10 @@ const char *tideR_srctext_line(struct tide_srctext *texts, const char *source,
 const char *tideR_srctext_whole(struct tide_srctext *texts, const char *source,
                                 size_t *bytes);
 
+/* The same for a file that may be younger. */
+const char *tideR_srctext_any(struct tide_srctext *texts, const char *source,
+                              size_t *bytes);
+
 /* Whether a file that was read is younger than the run. */
 bool tideR_srctext_has_younger(const struct tide_srctext *texts);
 

@@ -18,6 +18,7 @@
 #include "../report/emit.h"
 #include "../report/units.h"
 #include "cmd.h"
+#include "cmd_page.h"
 #include "run.h"
 
 #ifndef TIDE_LIBDIR
@@ -40,7 +41,8 @@ static const char usage[] =
     "\n"
     "  -o, --out FILE         the profile; %p is the process id; default\n"
     "                         PROGRAM.%p.tide in the current directory\n"
-    "  --report WHAT          text (default), json or none\n"
+    "  --report WHAT          text (default), json, html or none; html writes\n"
+    "                         a page beside the profile\n"
     "  --top N                rows of the report, 0 for all; default 20\n"
     "  --set KEY=VALUE,...    options of the profiler: tidemark help options\n"
     "  -h, --help             this text\n"
@@ -158,6 +160,7 @@ static int read_report(struct order *order)
         enum tide_opt_report report;
     } names[] = {{"text", TIDE_REPORT_TEXT},
                  {"json", TIDE_REPORT_JSON},
+                 {"html", TIDE_REPORT_HTML},
                  {"none", TIDE_REPORT_NONE}};
     const char *name = order->report_or_null;
     if (name == NULL && order->options.report == TIDE_REPORT_HTML)
@@ -169,8 +172,8 @@ static int read_report(struct order *order)
             order->options.report = names[i].report;
             return CMD_FINE;
         }
-    return cmd_wrong_use(NAME, "--report takes text, json or none, not '%s'",
-                         name);
+    return cmd_wrong_use(
+        NAME, "--report takes text, json, html or none, not '%s'", name);
 }
 
 /*
@@ -294,6 +297,22 @@ static const char *shown_path(const char *path)
                                                            : path;
 }
 
+/* app.tide gets app.html. */
+static void write_page(const struct tide_model *model, const char *path)
+{
+    const struct cmd_page page = {
+        .now = model, .path = path, .has_sources = true};
+    char out[PATH_MAX + 8];
+    const size_t n = strlen(path);
+    const size_t suffix = sizeof TIDE_P_SUFFIX - 1;
+    const bool has_suffix =
+        n > suffix && strcmp(path + n - suffix, TIDE_P_SUFFIX) == 0;
+    snprintf(out, sizeof out, "%.*s.html", (int)(has_suffix ? n - suffix : n),
+             path);
+    if (cmd_put_page(&page, out) == CMD_FINE)
+        fprintf(stderr, "tidemark: page: %s\n", out);
+}
+
 static void print_report(const struct order *order, const char *path)
 {
     struct tide_r_query query = {.top = order->options.top};
@@ -302,6 +321,11 @@ static void print_report(const struct order *order, const char *path)
     if (model == NULL)
         return;
     look.is_brief = order->options.quiet;
+    if (order->options.report == TIDE_REPORT_HTML) {
+        write_page(model, path);
+        tideR_model_close(model);
+        return;
+    }
     cmd_rendered(
         order->options.report == TIDE_REPORT_JSON
             ? tideR_json(model, &query, stderr)

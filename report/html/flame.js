@@ -6,7 +6,8 @@
 
 import {html, useEffect, useKept, useMemo, useRef, useState} from "./html.js";
 import {fromAbove, fromBelow, makeTree} from "./tree.js";
-import {bytesText, changeText, countText, shareText} from "./units.js";
+import {bytesText, changeText, countText, shareText, shortName}
+  from "./units.js";
 
 const BAR = 20;          // pixels
 const LEAST = 0.6;       // pixels: what is narrower is not drawn
@@ -47,6 +48,8 @@ function changeColour(node, isDark) {
 function barColour(model, node, colourBy, isDark) {
   if (model.isDiff && colourBy === "change")
     return changeColour(node, isDark);
+  if (!node.up)
+    return isDark ? "hsl(205 14% 32%)" : "hsl(205 18% 84%)";
   const group = model.texts[model.raw.funcs.group[node.func]];
   const hue = colourBy === "kind" ? KIND_HUES[node.kind] : hueOf(group);
   const isC = model.raw.funcs.what[node.func] >= 2;
@@ -57,7 +60,7 @@ function barColour(model, node, colourBy, isDark) {
 export function nodeName(model, node) {
   if (node.func === 0 && node.line === 0)
     return "all";
-  const name = model.texts[model.raw.funcs.name[node.func]];
+  const name = shortName(model.texts[model.raw.funcs.name[node.func]]);
   return node.line > 0 ? `${name}:${node.line}` : name;
 }
 

@@ -6,6 +6,7 @@ import {html} from "./html.js";
 import {bytesText, changeText, countText, plain, secondsText, shareText}
   from "./units.js";
 
+const SHOWN = 3; // findings; the others are folded
 const TIERS = ["exact", "partly exact", "public API only"];
 
 function Finding({finding, model, open}) {
@@ -17,8 +18,8 @@ function Finding({finding, model, open}) {
     <span class="kind">${plain(finding.kind)}</span>
     <span class="text">${plain(finding.text, 600)}</span>
     ${where && html`<button type="button" class="link"
-      onClick=${() => open(where)}>${model.texts[where.source]}:${
-      where.line}</button>`}
+      aria-label=${`Show ${model.texts[where.source]}:${where.line}`}
+      onClick=${() => open(where)}>show the line</button>`}
   </li>`;
 }
 
@@ -32,7 +33,9 @@ export function Findings({model, open}) {
     (finding, i) => html`<${Finding} key=${i} finding=${finding} model=${model}
       open=${open} />`)}</ul>`;
   return html`<section aria-label="Findings" class="findings-box">
-    ${first.length > 0 && list(first)}
+    ${first.length > 0 && list(first.slice(0, SHOWN))}
+    ${first.length > SHOWN && html`<details><summary>${first.length - SHOWN} more
+      ${" "}findings</summary>${list(first.slice(SHOWN))}</details>`}
     ${notes.length > 0 && html`<details open=${first.length === 0}>
       <summary>${notes.length} ${notes.length === 1 ? "note" : "notes"} on how
         exact the figures are</summary>${list(notes)}</details>`}
@@ -105,8 +108,10 @@ export function DiffNote({model}) {
   const told = r => `${secondsText(r.seconds)}, ${
     bytesText(r.totals.alloc[0])} in ${countText(r.totals.blocks[0])} blocks`;
   return html`<section class="diff-note" aria-label="What is compared">
-    <p><b>New run</b> ${commandOf(run)}: ${told(run)}<br />
-      <b>Base</b> ${commandOf(base)}: ${told(base)}</p>
+    <p class="run"><b>New run</b> ${told(run)}
+      <code title=${commandOf(run)}>${commandOf(run)}</code></p>
+    <p class="run"><b>Base</b> ${told(base)}
+      <code title=${commandOf(base)}>${commandOf(base)}</code></p>
     <p>${isFair
       ? "The runs took about as long: all columns may be compared."
       : "The runs differ in length: compare Rate, B/call and Peak call; totals grow with the time."}

@@ -7,11 +7,12 @@ import {cellText, cellValue, changeClass, columnOf, COLUMNS, HIDDEN_AT_FIRST}
   from "./columns.js";
 import {copyText, html, useEffect, useKept, useLayoutEffect, useMemo, useRef,
         useState} from "./html.js";
-import {bytesText, countText} from "./units.js";
+import {bytesText, countText, shortName, tail} from "./units.js";
 
 const ROW = 26;        // pixels; view.css has the same
 const SPARE = 12;      // rows kept above and below those in sight
 const SMALL = 1024;    // bytes that "hide below 1 KiB" hides
+const LETTER = 7.6;    // width of one, about
 const WIDTH_LEAST = 48;
 
 function visibleRows(rows, filters, hides, mode) {
@@ -144,14 +145,21 @@ function Heading({column, width, sort, setSort, setWidth}) {
   </th>`;
 }
 
-function Cell({column, row, mode, most}) {
+function shownText(column, text, width) {
+  if (column.id === "name")
+    return shortName(text);
+  return tail(text, Math.floor((width - 16) / LETTER));
+}
+
+function Cell({column, row, mode, most, width}) {
   const value = column.isText ? row[column.id] : cellValue(column, row, mode);
   const shown = cellText(column, value, mode);
   if (column.isText) {
     const badge = column.id === "name" && row.state
       ? html`<span class=${`badge ${row.state}`}>${row.state === "gone"
         ? "(gone)" : "(new)"}</span>` : null;
-    return html`<td class="text" title=${shown}>${badge}${shown}</td>`;
+    return html`<td class="text" title=${shown}>${badge}${
+      shownText(column, shown, width)}</td>`;
   }
   const look = mode === "change" ? changeClass(column, row) : "";
   const share = most > 0 ? Math.min(1, Math.abs(value) / most) : 0;
@@ -163,7 +171,8 @@ function Cell({column, row, mode, most}) {
 
 const SUMMED = ["alloc", "share", "rate", "live", "peak", "young", "blocks"];
 
-function SectionRow({row, columns, mode, isFolded, flip, at, isChosen}) {
+function SectionRow({row, columns, widths, mode, isFolded, flip, at,
+                     isChosen}) {
   return html`<tr class=${`section ${isChosen ? "chosen" : ""}`}
       aria-rowindex=${at + 2} id=${`row-${at}`} onClick=${flip}>
     ${columns.map((column, i) => i === 0 ? html`
@@ -171,7 +180,8 @@ function SectionRow({row, columns, mode, isFolded, flip, at, isChosen}) {
         <button type="button" aria-expanded=${!isFolded} title=${row.name}
           onClick=${event => { event.stopPropagation(); flip(); }}>
           <span aria-hidden="true">${isFolded ? "▸" : "▾"}</span>
-          ${" "}${row.name}</button>
+          ${" "}${tail(row.name, Math.floor((widths(columns[0]) - 90) / LETTER))
+          }</button>
         <span class="n">${countText(row.n)}</span></th>`
       : html`<td class=${column.isText ? "text" : "figure"}>${
         SUMMED.includes(column.id)
@@ -251,7 +261,7 @@ function Body({rows, columns, widths, state, chosen, choose, open}) {
       <tbody>
         <tr class="space" style=${{height: `${from * ROW}px`}}></tr>
         ${rows.slice(from, to).map((row, i) => row.isSection ? html`
-          <${SectionRow} key=${`s${row.name}`} row=${row} columns=${columns}
+          <${SectionRow} key=${`s${row.name}`} row=${row} columns=${columns} widths=${widths}
             mode=${mode} isFolded=${!!folded[row.name]} at=${from + i}
             isChosen=${row === chosen} flip=${() => flip(row)} />` : html`
           <tr key=${row.index} id=${`row-${from + i}`}
@@ -260,7 +270,8 @@ function Body({rows, columns, widths, state, chosen, choose, open}) {
             onClick=${() => choose(row)} onDblClick=${() => open(row)}>
             ${columns.map(column => html`<${Cell} key=${column.id}
               column=${column} row=${row} mode=${mode}
-              most=${column.id === sort.by ? most : 0} />`)}
+              most=${column.id === sort.by ? most : 0}
+              width=${widths(column)} />`)}
           </tr>`)}
         <tr class="space" style=${{height: `${(rows.length - to) * ROW}px`}}>
         </tr>

@@ -159,12 +159,12 @@ export function Timeline({model, theme}) {
     return tables.length > 1 ? uPlot.join(tables) : tables[0];
   }, [model]);
   useEffect(() => {
-    const width = () => Math.max(280, box.current.clientWidth);
-    const plot = new uPlot(plotOptions(model, width(), setSpan), data,
-                           box.current);
+    const place = box.current; // the reference goes before the watch does
+    const width = () => Math.max(280, place.clientWidth);
+    const plot = new uPlot(plotOptions(model, width(), setSpan), data, place);
     const watch = new ResizeObserver(() =>
       plot.setSize({width: width(), height: HEIGHT}));
-    watch.observe(box.current);
+    watch.observe(place);
     return () => {
       watch.disconnect();
       plot.destroy();

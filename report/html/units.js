@@ -74,3 +74,14 @@ export function plain(text, most = 300) {
   const cut = text.length > most ? `${text.slice(0, most)}…` : text;
   return cut.replace(HARMFUL, "\ufffd");
 }
+
+// Of a path that is too long the end says most.
+export function tail(text, most) {
+  return text.length <= most ? text
+    : `\u2026${text.slice(text.length - Math.max(4, most) + 1)}`;
+}
+
+// "function <a/long/path/app.lua:12>" is "function <app.lua:12>".
+export function shortName(name) {
+  return name.replace(/^function <.*\/([^/]+)>$/, "function <$1>");
+}
