@@ -56,8 +56,10 @@ enum tide_kind tideT_public_locate(struct tide_heap *h,
     h->cur_L = NULL;
     if (h->is_off)
         h->site = &h->off_site;
-    if (osize == TIDE_LUA_TSTRING)
+    if (osize == TIDE_LUA_TSTRING && !h->is_whole) {
         h->is_whole = true; /* strings come after the stack */
+        h->head->n_states++;
+    }
     if (kind == TIDE_KIND_THREAD)
         h->is_newborn = true;
     if (h->is_newborn && osize == 0) {
