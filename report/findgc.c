@@ -292,8 +292,7 @@ static void find_emergency(struct tide_model *model)
 
 void tideR_note_too_few(struct tide_model *model)
 {
-    if (model->floors.n_work >= TIDE_R_COLUMNS_LEAST ||
-        model->totals.alloc_bytes < NOTE_BYTES)
+    if (tideR_has_verdict(model) || model->totals.alloc_bytes < NOTE_BYTES)
         return;
     if (model->header->tier == TIDE_TIER_PUBLIC) {
         tideR_finding(model, "note", TIDE_R_NONE, 0, 0,

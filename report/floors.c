@@ -9,9 +9,10 @@
 
 #include "model_impl.h"
 
-#define WARM_PART   4u   /* the first quarter of the columns is warming up */
-#define LATE_PART   0.6  /* of the time: the rest is late ... */
-#define LATE_GROWTH 0.15 /* ... and has at least so much of the growth */
+#define MINORS_LEAST 20u  /* collections of a heap that does not grow */
+#define WARM_PART    4u   /* the first quarter of the columns is warming up */
+#define LATE_PART    0.6  /* of the time: the rest is late ... */
+#define LATE_GROWTH  0.15 /* ... and has at least so much of the growth */
 
 /* The heap that says most: with the most columns, then the most collections. */
 static const struct tide_p_view *best_view(const struct tide_model *model,
@@ -175,4 +176,16 @@ struct tide_r_trend tideR_trend(const struct tide_r_floors *floors,
     if (floors->n_work >= TIDE_R_COLUMNS_LEAST)
         trend.confidence = judge(floors, row, first, last, live_bytes);
     return trend;
+}
+
+bool tideR_has_verdict(const struct tide_model *model)
+{
+    const struct tide_r_floors *floors = &model->floors;
+    if (floors->n_work >= TIDE_R_COLUMNS_LEAST)
+        return true;
+    if (floors->n_work == 0)
+        return false;
+    const uint32_t last = floors->n_work - 1;
+    return model->gc.cycles >= floors->cycles[last] + MINORS_LEAST &&
+           model->totals.live_bytes / 3 * 2 <= floors->heap[last];
 }

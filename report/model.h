@@ -274,6 +274,12 @@ bool tideR_what_is_lua(enum tide_p_what what);
 struct tide_r_trend tideR_trend(const struct tide_r_floors *floors,
                                 const uint64_t *row, uint64_t live_bytes);
 
+/*
+** Is there enough to tell whether anything leaks?  Either enough whole
+** collections were seen, or many minor ones over a heap that has not grown.
+*/
+bool tideR_has_verdict(const struct tide_model *model);
+
 /* Columns that a verdict takes, at least. */
 #define TIDE_R_COLUMNS_LEAST 5u
 

@@ -15,23 +15,51 @@
 #include "../report/emit.h"
 #include "../report/units.h"
 #include "cmd.h"
+#include "cmd_gates.h"
 
 #define NAME       "check"
 #define FAULTS_MAX 20u /* printed; all are counted */
+#define GROWTH_MAX 5.0 /* percent, against a baseline */
 
 static const char usage[] =
-    "usage: tidemark check [--json] FILE\n"
+    "usage: tidemark check [OPTION...] FILE\n"
     "\n"
     "Checks the structure of a profile and its books: for every row\n"
-    "allocated + moved - freed = live, and all rows add up.\n"
+    "allocated + moved - freed = live, and all rows add up.  Then the run is\n"
+    "held against the limits that are given.\n"
     "\n"
-    "  --json          the result for programs\n"
-    "  -h, --help      this text\n"
+    "  --max-alloc SIZE      allocated in all\n"
+    "  --max-live SIZE       held at the end\n"
+    "  --max-peak SIZE       held at the highest\n"
+    "  --no-leaks            no line may look like a leak\n"
+    "  --baseline FILE       the profile of an earlier run: what was\n"
+    "                        allocated, is held and was held at the highest\n"
+    "                        may not grow ...\n"
+    "  --max-growth PERCENT  ... by more than this; default 5\n"
+    "  --json                the result for programs\n"
+    "  -h, --help            this text\n"
     "\n"
-    "Exit status: 0 whole, 1 something is wrong, 3 it cannot be read.\n";
+    "Exit status: 0 fine, 1 something is wrong or over its limit, 3 it cannot\n"
+    "be read.\n";
+
+enum option_id {
+    OPT_JSON = 256,
+    OPT_MAX_ALLOC,
+    OPT_MAX_LIVE,
+    OPT_MAX_PEAK,
+    OPT_NO_LEAKS,
+    OPT_BASELINE,
+    OPT_MAX_GROWTH,
+};
 
 static const struct option long_options[] = {
-    {"json", no_argument, NULL, 'j'},
+    {"json", no_argument, NULL, OPT_JSON},
+    {"max-alloc", required_argument, NULL, OPT_MAX_ALLOC},
+    {"max-live", required_argument, NULL, OPT_MAX_LIVE},
+    {"max-peak", required_argument, NULL, OPT_MAX_PEAK},
+    {"no-leaks", no_argument, NULL, OPT_NO_LEAKS},
+    {"baseline", required_argument, NULL, OPT_BASELINE},
+    {"max-growth", required_argument, NULL, OPT_MAX_GROWTH},
     {"help", no_argument, NULL, 'h'},
     {NULL, 0, NULL, 0},
 };
@@ -50,6 +78,7 @@ struct verdict {
     uint64_t live_bytes;
     uint64_t n_faults; /* of structure and books */
     char *faults[FAULTS_MAX];
+    struct cmd_gates gates;
 };
 
 static void keep_fault(void *ctx, const char *text)
@@ -170,11 +199,13 @@ static void print_json(const struct verdict *verdict)
     tideR_json_int(&json, "live_bytes", (int64_t)verdict->live_bytes);
     tideR_json_int(&json, "n_faults", (int64_t)count_faults(verdict));
     put_faults(&json, verdict);
+    cmd_json_gates(&json, &verdict->gates);
     tideR_json_close(&json, '}');
     tideR_puts(&sink, "\n");
 }
 
-static int check_file(const char *path, bool is_json)
+static int check_file(const char *path, bool is_json,
+                      const struct cmd_limits *limits)
 {
     struct tide_profile *profile;
     struct tide_p_problem problem = {.err = TIDE_OK};
@@ -184,35 +215,81 @@ static int check_file(const char *path, bool is_json)
     }
     struct verdict verdict = {.path = path, .profile = profile};
     examine(&verdict);
+    int status = is_whole(&verdict) ? CMD_FINE : CMD_FAILED;
+    if (status == CMD_FINE && cmd_has_limits(limits))
+        status = cmd_hold(path, limits, &verdict.gates);
     if (is_json) {
         print_json(&verdict);
     } else {
         print_faults(&verdict);
         print_line(&verdict);
+        cmd_print_gates(path, &verdict.gates);
     }
-    const int status = is_whole(&verdict) ? CMD_FINE : CMD_FAILED;
     for (unsigned i = 0; i < FAULTS_MAX; i++)
         free(verdict.faults[i]);
     tideP_reader_close(profile);
     return status;
 }
 
+static int set_size(const char *option, const char *text, uint64_t *bytes)
+{
+    if (tideR_bytes_parse(text, bytes) == TIDE_OK && *bytes > 0)
+        return CMD_FINE;
+    return cmd_wrong_use(NAME,
+                         "%s takes a size such as 10K or 1.5MiB, not "
+                         "'%s'",
+                         option, text);
+}
+
+static int set_limit(struct cmd_limits *limits, int id, const char *value)
+{
+    switch (id) {
+    case OPT_MAX_ALLOC:
+        return set_size("--max-alloc", value, &limits->alloc_bytes);
+    case OPT_MAX_LIVE:
+        return set_size("--max-live", value, &limits->live_bytes);
+    case OPT_MAX_PEAK:
+        return set_size("--max-peak", value, &limits->peak_bytes);
+    case OPT_NO_LEAKS:
+        limits->no_leaks = true;
+        return CMD_FINE;
+    case OPT_BASELINE:
+        limits->baseline_or_null = value;
+        return CMD_FINE;
+    default:
+        limits->has_growth = true;
+        if (cmd_parse_percent(value, &limits->growth_percent))
+            return CMD_FINE;
+        return cmd_wrong_use(NAME, "--max-growth takes a percentage, not '%s'",
+                             value);
+    }
+}
+
 int cmd_check(int argc, char **argv)
 {
+    struct cmd_limits limits = {.growth_percent = GROWTH_MAX};
     bool is_json = false;
-    int id;
+    int id, status = CMD_FINE;
     opterr = 0;
     optind = 0;
-    while ((id = getopt_long(argc, argv, ":h", long_options, NULL)) != -1) {
+    while (status == CMD_FINE &&
+           (id = getopt_long(argc, argv, ":h", long_options, NULL)) != -1) {
         if (id == '?' || id == ':')
             return cmd_bad_option(NAME, id, argv);
         if (id == 'h') {
             fputs(usage, stdout);
             return CMD_FINE;
         }
-        is_json = true;
+        if (id == OPT_JSON)
+            is_json = true;
+        else
+            status = set_limit(&limits, id, optarg);
     }
+    if (status != CMD_FINE)
+        return status;
     if (argc - optind != 1)
         return cmd_wrong_use(NAME, "one FILE is needed");
-    return check_file(argv[optind], is_json);
+    if (limits.has_growth && limits.baseline_or_null == NULL)
+        return cmd_wrong_use(NAME, "--max-growth needs --baseline");
+    return check_file(argv[optind], is_json, &limits);
 }
