@@ -3,7 +3,8 @@
 **
 ** A range of addresses is reserved without access rights and opened a
 ** megabyte at a time.  Under RLIMIT_AS even a reservation counts, so it is
-** halved until it fits and takes a quarter of the limit at most.  A page is cut a little at a time (about 4 KiB of slots), so that
+** halved until it fits and takes a quarter of the limit at most.  A page is cut
+** a little at a time (about 4 KiB of slots), so that
 ** memory which is not used yet is not touched.
 */
 #include "arena.h"
@@ -109,6 +110,8 @@ static unsigned char *take_page(struct tide_arena *arena, size_t class)
         page = arena->used_bytes >> TIDE_PAGE_SHIFT;
         arena->used_bytes += TIDE_PAGE_BYTES;
     }
+    tide_assert(page < arena->used_bytes >> TIDE_PAGE_SHIFT);
+    tide_assert(arena->page_class[page] == 0);
     arena->pages_since_trim++;
     arena->page_class[page] = (uint8_t) class;
     return arena->base + (page << TIDE_PAGE_SHIFT);
@@ -116,6 +119,8 @@ static unsigned char *take_page(struct tide_arena *arena, size_t class)
 
 void *tideA_arena_refill(struct tide_arena *arena, size_t class)
 {
+    tide_assert(class > 0 && class < TIDE_CLASSES);
+    tide_assert(arena->free[class] == NULL);
     const size_t slot = tideA_slot_bytes(class);
     if ((size_t)(arena->bump_end[class] - arena->bump[class]) < slot) {
         unsigned char *page = take_page(arena, class);
@@ -148,6 +153,7 @@ static size_t page_of(const struct tide_arena *arena, const void *slot)
 static uint32_t cut_slots(const struct tide_arena *arena, size_t page)
 {
     const size_t class = arena->page_class[page];
+    tide_assert(class > 0 && class < TIDE_CLASSES);
     const unsigned char *start = arena->base + (page << TIDE_PAGE_SHIFT);
     const unsigned char *end = start + TIDE_PAGE_BYTES;
     if (arena->bump[class] > start && arena->bump[class] <= end)
@@ -184,6 +190,8 @@ static void unlink_empty(struct tide_arena *arena, size_t class)
 
 static void give_back(struct tide_arena *arena, size_t page)
 {
+    tide_assert(arena->page_free[page] == cut_slots(arena, page));
+    tide_assert(arena->n_empty < arena->range_bytes >> TIDE_PAGE_SHIFT);
     const size_t class = arena->page_class[page];
     unsigned char *start = arena->base + (page << TIDE_PAGE_SHIFT);
     if (arena->bump[class] > start &&
@@ -197,6 +205,8 @@ static void give_back(struct tide_arena *arena, size_t page)
 
 size_t tideA_arena_trim(struct tide_arena *arena)
 {
+    tide_assert(arena->used_bytes <= arena->open_bytes);
+    tide_assert(arena->open_bytes <= arena->range_bytes);
     const size_t n_pages = arena->used_bytes >> TIDE_PAGE_SHIFT;
     const size_t before = arena->n_empty;
     arena->pages_since_trim = 0;

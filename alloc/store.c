@@ -69,6 +69,7 @@ void tideA_store_adopt(struct tide_store *store, tide_alloc_fn f, void *ud)
 
 static enum origin origin_of(const struct tide_store *store, const void *block)
 {
+    tide_assert(block != NULL);
     if (tideA_arena_has(&store->arena, block))
         return ORIGIN_ARENA;
     const uint64_t key = (uint64_t)(uintptr_t)block;
@@ -127,6 +128,7 @@ static void *own_alloc(struct tide_store *store, size_t bytes)
 void *tideA_store_alloc(struct tide_store *store, size_t osize_or_kind,
                         size_t bytes)
 {
+    tide_assert(bytes > 0);
     if (store->chain != NULL)
         return chained_alloc(store, osize_or_kind, bytes);
     return own_alloc(store, bytes);
@@ -136,6 +138,8 @@ void tideA_store_free(struct tide_store *store, void *block, size_t bytes)
 {
     switch (origin_of(store, block)) {
     case ORIGIN_ARENA:
+        tide_assert(tideA_class(bytes) * 8 ==
+                    tideA_arena_bytes(&store->arena, block));
         tideA_arena_free(&store->arena, block, tideA_class(bytes));
         break;
     case ORIGIN_SYSTEM:

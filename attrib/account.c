@@ -49,8 +49,10 @@ void tideT_move(struct tide_heap *h, uint32_t from, uint32_t to, size_t bytes)
 {
     if (from == to)
         return;
+    tide_assert(from < h->n_cells && to < h->n_cells);
     struct tide_p_cell *a = &h->cells[from];
     struct tide_p_cell *b = &h->cells[to];
+    tide_assert(tideT_held_bytes(a) >= bytes && tideT_held_blocks(a) > 0);
     if (h->peak_is_past) {
         tideT_peak_keep(h, a);
         tideT_peak_keep(h, b);
@@ -122,6 +124,7 @@ static void recharge(struct tide_heap *h, char *block, size_t bytes,
         tideT_peak_keep(h, a);
         tideT_peak_keep(h, b);
     }
+    tide_assert(a->alloc_bytes >= bytes && a->alloc_blocks > 0);
     a->alloc_bytes -= bytes;
     a->alloc_blocks--;
     b->alloc_bytes += bytes;
@@ -133,6 +136,7 @@ static void recharge(struct tide_heap *h, char *block, size_t bytes,
 void tideT_pending_settle(struct tide_heap *h)
 {
     const struct tide_pending p = h->pending;
+    tide_assert(p.block != NULL && p.cell < h->n_cells);
     h->pending.block = NULL;
     h->pending.bytes = 0;
     const enum tide_kind kind = settled_kind(h, &p);
@@ -189,6 +193,7 @@ static size_t bytes_of_stack(const struct tide_heap *h, const char *block)
 static void uncharge(struct tide_heap *h, uint32_t cell, size_t bytes)
 {
     struct tide_p_cell *c = &h->cells[cell];
+    tide_assert(c->alloc_bytes >= bytes && c->alloc_blocks > 0);
     tideT_peak_keep(h, c);
     c->alloc_bytes -= bytes;
     c->alloc_blocks--;

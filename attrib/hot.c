@@ -85,6 +85,7 @@ TIDE_INLINE void *charge_block(struct tide_heap *h, struct tide_p_cell *cell,
     tideT_heap_grows(h, cell, nsize);
     cell->alloc_bytes += nsize;
     cell->alloc_blocks++;
+    tide_assert(tideA_arena_bytes(&h->store.arena, block) >= nsize);
     *tideA_tag_place(block, nsize) =
         tideA_tag((uint32_t)(cell - h->cells), h->cycle);
     return block;
@@ -198,9 +199,11 @@ void *tideT_free(void *heap, void *ptr, size_t osize, size_t nsize)
                       tideT_gc_word(h) != h->gc_word))
         return tideT_free_slow(h, ptr, osize);
     const uint64_t tag = *tideA_tag_place(ptr, osize);
+    tide_assert(tideA_tag_cell(tag) > 0 && tideA_tag_cell(tag) < h->n_cells);
     struct tide_p_cell *cell = &h->cells[tideA_tag_cell(tag)];
     if (TIDE_UNLIKELY((cell->flags & TIDE_CELL_WATCHED) != 0))
         return tideT_free_slow(h, ptr, osize);
+    tide_assert(tideT_held_bytes(cell) >= osize && h->live_bytes >= osize);
     tideT_peak_keep(h, cell);
     cell->freed_bytes += osize;
     cell->freed_blocks++;

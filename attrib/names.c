@@ -27,6 +27,7 @@ static uint32_t write_string(struct tide_heap *h, const char *text, size_t n)
     if (at + need > UINT32_MAX ||
         tideP_section_reserve(h->writer, s, at + need) != TIDE_OK)
         return 0;
+    tide_assert(at >= 4 && at % 4 == 0);
     const uint32_t length = (uint32_t)n;
     memcpy(s->base + at, &length, 4);
     memcpy(s->base + at + 4, text, n);
@@ -75,6 +76,8 @@ static uint32_t new_func(struct tide_heap *h, const struct tide_p_func *func)
 {
     struct tide_section *s = &h->sections[TIDE_P_FUNCS];
     const uint32_t i = h->n_funcs;
+    tide_assert(func->what < TIDE_P_WHAT_COUNT_);
+    tide_assert(func->name < h->head->string_bytes);
     if (tideP_section_reserve(h->writer, s, ((size_t)i + 1) * sizeof *func) !=
         TIDE_OK)
         return 0;

@@ -66,6 +66,8 @@ static void finish_frame(struct tide_heap *h, const struct tide_thread *t,
                          const struct tide_frame *f)
 {
     const uint64_t bytes = tideT_clock(h, t) - f->start;
+    tide_assert(f->node < h->n_nodes);
+    tide_assert((int64_t)bytes >= 0); /* clocks do not run back */
     struct tide_p_node *node = &h->nodes[f->node];
     if (bytes > node->max_call_bytes)
         node->max_call_bytes = bytes;
@@ -78,6 +80,7 @@ static void finish_frame(struct tide_heap *h, const struct tide_thread *t,
 
 static void pop_frame(struct tide_heap *h, struct tide_thread *t)
 {
+    tide_assert(t->n_frames > 0);
     finish_frame(h, t, &t->frames[--t->n_frames]);
 }
 
@@ -146,6 +149,7 @@ static uint32_t finalizer_node(struct tide_heap *h)
 */
 static void push_frame(struct tide_heap *h, struct tide_thread *t, size_t i)
 {
+    tide_assert(i == t->n_frames && i < t->max_frames);
     struct tide_frame *f = &t->frames[i];
     const uint16_t before = tideT_ci_status(tideT_ci_previous(f->ci));
     bool is_lua;
@@ -167,7 +171,9 @@ static void push_frame(struct tide_heap *h, struct tide_thread *t, size_t i)
 struct tide_site *tideT_shadow_place(struct tide_heap *h, struct tide_thread *t,
                                      const uint32_t *pc)
 {
+    tide_assert(t->n_frames > 0);
     struct tide_frame *f = &t->frames[t->n_frames - 1];
+    tide_assert(f->is_lua == (pc != NULL));
     char *ci = f->is_new && t->L != h->moving_L ? f->ci : NULL;
     struct tide_site *site = tideT_site(h, f->parent, f->fn, pc, t->L, ci);
     f->pc = pc;
@@ -290,6 +296,7 @@ void tideT_shadow_rebase(struct tide_heap *h, struct tide_thread *t,
         trim(h, t, top);
     else
         tideT_shadow_clear(h, t);
+    tide_assert(base < h->n_nodes);
     uint32_t parent = base;
     t->base = base;
     for (uint32_t i = 0; i < t->n_frames; i++) {

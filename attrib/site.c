@@ -12,6 +12,7 @@
 
 bool tideT_sites_open(struct tide_heap *h, uint32_t n)
 {
+    tide_assert((n & (n - 1)) == 0 && n <= TIDE_SITES_LAST);
     struct tide_site *sites = tideC_pages_alloc(n * sizeof *sites);
     if (sites == NULL)
         return false;
@@ -102,6 +103,7 @@ struct tide_site *tideT_site(struct tide_heap *h, uint32_t parent,
         site = tideT_site_place(h, parent, fn, pc);
     }
     memset(site, 0, sizeof *site);
+    tide_assert(parent < h->n_nodes);
     site->parent = parent;
     site->fn = fn;
     site->pc = pc;
@@ -113,6 +115,7 @@ struct tide_site *tideT_site(struct tide_heap *h, uint32_t parent,
     }
     if (h->funcs[site->func].name == 0 && ci != NULL)
         tideT_name_from_call(h, site->func, L, ci);
+    tide_assert(site->node < h->n_nodes && site->func < h->n_funcs);
     return site;
 }
 
@@ -120,6 +123,7 @@ struct tide_p_cell *tideT_site_cell(struct tide_heap *h, struct tide_site *site,
                                     enum tide_kind kind)
 {
     const uint32_t i = tideT_cell(h, site->node, kind);
+    tide_assert(i > 0 && i < h->n_cells);
     site->cell[kind & 3] = i;
     return &h->cells[i];
 }

@@ -68,6 +68,7 @@ void *tideT_alloc_large(struct tide_heap *h, struct tide_p_cell *cell,
     if (block == NULL)
         return fail(h);
     const uint32_t index = (uint32_t)(cell - h->cells);
+    tide_assert(index > 0 && index < h->n_cells);
     tideT_heap_grows(h, cell, nsize);
     cell->alloc_bytes += nsize;
     cell->alloc_blocks++;
@@ -98,6 +99,8 @@ void *tideT_alloc_slow(struct tide_heap *h, size_t osize, size_t nsize,
 static void count_freed(struct tide_heap *h, struct tide_p_cell *cell,
                         size_t bytes, uint32_t blocks, uint32_t birth)
 {
+    tide_assert(h->live_bytes >= bytes);
+    tide_assert(tideT_held_bytes(cell) >= bytes);
     tideT_peak_keep(h, cell);
     h->live_bytes -= bytes;
     h->freed_blocks += blocks;
@@ -132,6 +135,7 @@ void *tideT_free_slow(struct tide_heap *h, void *ptr, size_t osize)
         tideA_store_free(&h->store, ptr, osize);
         return NULL;
     }
+    tide_assert(tideA_tag_cell(tag) > 0 && tideA_tag_cell(tag) < h->n_cells);
     struct tide_p_cell *cell = &h->cells[tideA_tag_cell(tag)];
     const enum tide_kind kind = (enum tide_kind)cell->kind;
     if ((cell->flags & TIDE_CELL_WATCHED) == 0 ||
@@ -146,7 +150,7 @@ void *tideT_free_slow(struct tide_heap *h, void *ptr, size_t osize)
     return NULL;
 }
 
-/* The thread whose stack is being resized, so that its frames are read right. */
+/* The thread whose stack is being resized: its frames are read otherwise. */
 static void set_moving(struct tide_heap *h, const struct tide_ra *ra,
                        const uintptr_t *words, const void *ptr, size_t bytes)
 {
@@ -248,6 +252,7 @@ static void *grow(struct tide_heap *h, void *ptr, size_t osize, size_t nsize,
                   const uintptr_t *words, uint64_t tag)
 {
     const uint32_t old = tideA_tag_cell(tag);
+    tide_assert(old > 0 && old < h->n_cells);
     const enum tide_kind old_kind = (enum tide_kind)h->cells[old].kind;
     const bool is_stack = is_stack_block(h, old_kind, osize);
     const enum tide_kind kind = grown_kind(h, ptr, old_kind, is_stack);

@@ -24,6 +24,7 @@ TIDE_INLINE void end_frames(struct tide_heap *h, struct tide_thread *t,
         if (bytes > node->max_call_bytes)
             node->max_call_bytes = bytes;
     }
+    tide_assert(n <= t->n_frames);
     t->n_frames = n;
 }
 
@@ -85,6 +86,7 @@ TIDE_INLINE void place_caller(struct tide_heap *h, struct tide_thread *t,
 TIDE_INLINE void push_call(struct tide_thread *t, char *ci, uint64_t clock)
 {
     const uint32_t n = t->n_frames;
+    tide_assert(n < t->max_frames);
     struct tide_frame *f = &t->frames[n];
     bool is_lua;
     f->ci = ci;

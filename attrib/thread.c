@@ -58,6 +58,7 @@ static struct tide_thread *find_thread(const struct tide_heap *h,
 static void pop_chain(struct tide_heap *h)
 {
     struct tide_thread *t = h->cur;
+    tide_assert(t != h->main && t->on_chain && t->above == NULL);
     t->clock = tideT_clock(h, t);
     t->on_chain = false;
     t->link = &tideT_link_invalid;
@@ -70,6 +71,7 @@ static void pop_chain(struct tide_heap *h)
 
 static void push_chain(struct tide_heap *h, struct tide_thread *t)
 {
+    tide_assert(!t->on_chain && h->cur->above == NULL);
     t->resumer = h->cur;
     h->cur->above = t;
     t->on_chain = true;
@@ -121,6 +123,7 @@ static uint32_t own_root(struct tide_heap *h, const lua_State *L)
 static void stitch(struct tide_heap *h, struct tide_thread *t, bool is_known)
 {
     struct tide_thread *below = h->cur;
+    tide_assert(below != t);
     uint32_t base;
     t->link = &tideT_link_valid;
     if (is_known && tideT_shadow_settle(h, below)) {
@@ -216,6 +219,7 @@ struct tide_thread *tideT_running(struct tide_heap *h, const lua_State *L)
 
 static void free_thread(struct tide_heap *h, struct tide_thread *t)
 {
+    tide_assert(!t->on_chain);
     tideT_shadow_clear(h, t);
     tideC_mem_free(&h->mem, t->frames, t->max_frames * sizeof *t->frames);
     tideC_mem_free(&h->mem, t, sizeof *t);

@@ -42,6 +42,7 @@ static bool grow_edges(struct tide_heap *h)
     struct tide_edge *e = tideC_mem_alloc(&h->mem, n_new * sizeof *e);
     if (e == NULL)
         return false;
+    tide_assert(h->n_edges <= n_old);
     h->edges = e;
     h->edge_mask = n_new - 1;
     for (uint32_t i = 0; i < n_old; i++)
@@ -68,6 +69,7 @@ static uint32_t new_node(struct tide_heap *h, uint32_t parent, uint32_t func,
 {
     struct tide_section *s = &h->sections[TIDE_P_NODES];
     const uint32_t i = h->n_nodes;
+    tide_assert(parent < i && func < h->n_funcs);
     if (tideP_section_reserve(h->writer, s,
                               ((size_t)i + 1) * sizeof *h->nodes) != TIDE_OK)
         return 0;
@@ -133,6 +135,7 @@ static uint32_t make_child(struct tide_heap *h, uint32_t parent, uint32_t func,
                    : other;
     }
     const uint32_t folded = fold(h, parent, func);
+    tide_assert(folded <= parent);
     if (folded != parent)
         return tideT_child(h, folded, func, line);
     return new_node(h, parent, func, line);
@@ -141,6 +144,7 @@ static uint32_t make_child(struct tide_heap *h, uint32_t parent, uint32_t func,
 uint32_t tideT_child(struct tide_heap *h, uint32_t parent, uint32_t func,
                      uint32_t line)
 {
+    tide_assert(parent < h->n_nodes && func < h->n_funcs);
     uint32_t i = edge_place(h, parent, func, line);
     if (h->edges[i].node != 0)
         return h->edges[i].node;
@@ -169,6 +173,7 @@ static uint32_t new_cell(struct tide_heap *h, uint32_t node,
 {
     struct tide_section *s = &h->sections[TIDE_P_CELLS];
     const uint32_t i = h->n_cells;
+    tide_assert(node < h->n_nodes && kind < TIDE_KIND_COUNT_);
     if (tideP_section_reserve(h->writer, s,
                               ((size_t)i + 1) * sizeof *h->cells) != TIDE_OK)
         return 0;
@@ -185,6 +190,7 @@ static uint32_t new_cell(struct tide_heap *h, uint32_t node,
 
 uint32_t tideT_cell(struct tide_heap *h, uint32_t node, enum tide_kind kind)
 {
+    tide_assert(node < h->n_nodes);
     uint32_t i = h->nodes[node].first_cell;
     while (i != 0 && h->cells[i].kind != kind)
         i = h->cells[i].next;
