@@ -196,6 +196,7 @@ struct tide_heap {
     bool is_compiling; /* a prototype was made, no Lua ran since */
     bool is_closing;   /* lua_close has begun */
     bool is_off;       /* not recording */
+    bool is_detached;  /* off by tide_heap_detach, whatever the session is */
     bool is_dead;      /* the state is gone */
     bool is_idle;      /* no state: waits for the next one */
     bool is_whole;     /* public.c: the state can be asked */

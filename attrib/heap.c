@@ -78,6 +78,7 @@ static void prepare(struct tide_heap *h)
     h->link = &tideT_link_invalid;
     h->root_site = (struct tide_site){.node = 0};
     h->site = &h->root_site;
+    h->is_detached = false;
     h->is_off = s->is_off;
     h->cur_L = NULL;
     h->head->state = TIDE_P_HEAP_OPEN;
@@ -306,6 +307,34 @@ struct tide_heap *tide_heap_of(struct tide_session *session,
     return NULL;
 }
 
+void tideT_heap_switch(struct tide_heap *h)
+{
+    const bool is_off = h->is_detached || h->session->is_off;
+    if (is_off == h->is_off)
+        return;
+    h->is_off = is_off;
+    h->wants_clear = true;
+    h->cur_L = NULL;
+}
+
+void tide_heap_detach(struct tide_heap *heap)
+{
+    if (heap->session->is_forked)
+        tideT_after_fork(heap->session);
+    heap->is_detached = true;
+    tideT_heap_switch(heap);
+}
+
+/* A state that was detached has our allocator still. */
+static enum tide_err attach_again(struct tide_heap *h, struct tide_heap **out)
+{
+    TIDE_FAIL_IF(!h->is_detached, TIDE_ERR_STATE);
+    h->is_detached = false;
+    tideT_heap_switch(h);
+    *out = h;
+    return TIDE_OK;
+}
+
 /* The main thread of L's state, through the registry. */
 static const lua_State *main_thread_of(const struct tide_lua_api *api,
                                        lua_State *L)
@@ -326,7 +355,8 @@ enum tide_err tide_heap_attach(struct tide_session *session,
     TIDE_FAIL_IF((int)api->version(L) != LUA_VERSION_NUM, TIDE_ERR_LUA);
     void *ud = NULL;
     const lua_Alloc before = api->getallocf(L, &ud);
-    TIDE_FAIL_IF(before == tide_alloc, TIDE_ERR_STATE);
+    if (before == tide_alloc)
+        return attach_again(ud, out);
     const lua_State *main = main_thread_of(api, L);
     TIDE_FAIL_IF(main == NULL, TIDE_ERR_NOMEM);
     struct tide_heap *h;

@@ -390,11 +390,8 @@ static void switch_recording(struct tide_session *s, bool is_off)
 {
     tideT_lock(&s->lock);
     s->is_off = is_off;
-    for (struct tide_heap *h = s->heaps; h != NULL; h = h->next) {
-        h->is_off = is_off;
-        h->wants_clear = true;
-        h->cur_L = NULL;
-    }
+    for (struct tide_heap *h = s->heaps; h != NULL; h = h->next)
+        tideT_heap_switch(h);
     tideT_unlock(&s->lock);
 }
 

@@ -16,6 +16,9 @@ uint64_t tideT_clock_ns(int which);
 /* Brings a heap's head, open calls and last cycle up to date. */
 void tideT_heap_flush(struct tide_heap *h);
 
+/* Recording on or off, as the session and tide_heap_detach have it. */
+void tideT_heap_switch(struct tide_heap *h);
+
 /* Counters of things past to zero; what lives is inherited. */
 void tideT_heap_reset(struct tide_heap *h);
 

@@ -191,12 +191,23 @@ TIDE_API void tide_heap_chain(struct tide_heap *heap, tide_alloc_fn f_or_null,
 /*
 ** Attaches to a state in mid-life: replaces its allocator by tide_alloc.
 ** Blocks made before keep to the old allocator and are shown as "before
-** attach".  L may be any thread of the state.
+** attach".  L may be any thread of the state.  A state that was detached goes
+** on with the heap that it had.
 ** Errors: NOMEM, LUA, STATE (already attached).  [from: host]
 */
 TIDE_API enum tide_err tide_heap_attach(struct tide_session *session,
                                         struct lua_State *L,
                                         struct tide_heap **out);
+
+/*
+** Detaches: from here on the state is recorded no more.  The allocator has to
+** stay, since it alone can free the blocks that it made; what is allocated
+** meanwhile stands in the row "not recorded" and what is freed is taken from
+** the line that made it, so that the books balance.  tide_heap_attach takes it
+** up again, any number of times; a session that is stopped and started does
+** not.  A heap that is detached stays so.  [alloc: no] [from: any]
+*/
+TIDE_API void tide_heap_detach(struct tide_heap *heap);
 
 /*
 ** Says that lua_close is about to be called for this heap's state: what is

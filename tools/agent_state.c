@@ -237,9 +237,11 @@ enum tide_err tideG_state_attach(struct tide_session *session,
     void *ud = NULL;
     const tide_alloc_fn f = lua->getallocf(L, &ud);
     if (f == tide_alloc) {
+        struct tide_heap *heap = ud;
+        const enum tide_err again = tide_heap_attach(session, L, &heap);
         if (out_or_null != NULL)
-            *out_or_null = ud;
-        return TIDE_OK;
+            *out_or_null = heap;
+        return again == TIDE_ERR_STATE ? TIDE_OK : again;
     }
     struct tideG_state *state = state_create(lua, f, ud, (uintptr_t)f);
     TIDE_FAIL_IF(state == NULL, TIDE_ERR_NOMEM);

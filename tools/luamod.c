@@ -202,10 +202,10 @@ static bool is_attached(lua_State *L)
 
 static enum tide_err attach(lua_State *L, const char *options)
 {
-    if (is_attached(L))
-        return TIDE_OK;
+    const bool was_attached = is_attached(L);
     TIDE_TRY(tide_process_attach(options, look_up, NULL, L, NULL));
-    watch_close(L);
+    if (!was_attached)
+        watch_close(L);
     return TIDE_OK;
 }
 
@@ -218,6 +218,17 @@ static int mod_attach(lua_State *L)
 }
 
 /* ----------------------------------------------------------- functions */
+
+/* detach(): true, or nil and why not.  attach() takes it up again. */
+static int mod_detach(lua_State *L)
+{
+    struct tide_session *session = tide_process_session();
+    struct tide_heap *heap = session != NULL ? tide_heap_of(session, L) : NULL;
+    if (heap == NULL)
+        return push_failure(L, "this state is not profiled");
+    tide_heap_detach(heap);
+    return push_outcome(L, TIDE_OK);
+}
 
 /* The session, or NULL with the failure pushed. */
 static struct tide_session *session_or_failure(lua_State *L)
@@ -363,9 +374,9 @@ static const struct {
     const char *name;
     lua_CFunction function;
 } functions[] = {
-    {"attach", mod_attach}, {"start", mod_start}, {"stop", mod_stop},
-    {"reset", mod_reset},   {"save", mod_save},   {"stats", mod_stats},
-    {"path", mod_path},
+    {"attach", mod_attach}, {"detach", mod_detach}, {"start", mod_start},
+    {"stop", mod_stop},     {"reset", mod_reset},   {"save", mod_save},
+    {"stats", mod_stats},   {"path", mod_path},
 };
 
 #define N_FUNCTIONS (sizeof functions / sizeof *functions)
