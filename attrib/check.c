@@ -25,19 +25,39 @@
 static unsigned n_differences; /* of the process; checked builds only */
 static unsigned long n_checked;
 
+static const char *name_of(const struct tide_heap *h, uint32_t func)
+{
+    const unsigned char *strings = h->sections[TIDE_P_STRINGS].base;
+    return h->funcs[func].name == 0
+               ? "?"
+               : (const char *)strings + h->funcs[func].name + 4;
+}
+
+/* "main chunk:3 < f:7", innermost first, as much as fits. */
+static size_t path_of(const struct tide_heap *h, uint32_t node, char *out,
+                      size_t bytes)
+{
+    size_t n = 0;
+    for (; node != 0 && n + 64 < bytes; node = h->nodes[node].parent)
+        n += (size_t)snprintf(out + n, bytes - n, "%.40s:%u < ",
+                              name_of(h, h->nodes[node].func),
+                              h->nodes[node].line);
+    return n;
+}
+
 static void differ(const struct tide_heap *h, const char *what, uint32_t is,
                    uint32_t should)
 {
     if (n_differences++ >= SAY_MAX)
         return;
-    char line[256];
-    const struct tide_p_node *a = &h->nodes[is];
-    const struct tide_p_node *b = &h->nodes[should];
-    const int n = snprintf(line, sizeof line,
-                           "tidemark: check: %s: is node %u (line %u), should "
-                           "be %u (line %u)\n",
-                           what, is, a->line, should, b->line);
-    if (n > 0 && write(STDERR_FILENO, line, (size_t)n) < 0)
+    char line[2048];
+    size_t n =
+        (size_t)snprintf(line, sizeof line, "tidemark: check: %s: is ", what);
+    n += path_of(h, is, line + n, sizeof line / 2);
+    n += (size_t)snprintf(line + n, 16, "should be ");
+    n += path_of(h, should, line + n, sizeof line - n - 2);
+    line[n++] = '\n';
+    if (write(STDERR_FILENO, line, n) < 0)
         _exit(99);
 }
 

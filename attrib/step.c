@@ -274,8 +274,11 @@ static TIDE_NOINLINE bool step_resumed(struct tide_heap *h,
     if (!step_call(h, by, ci) && !step_shadow(h, by, ci))
         return false;
     struct tide_frame *f = &by->frames[by->n_frames - 1];
-    if (place_frame(h, by, f, NULL)->node != t->base)
+    if (place_frame(h, by, f, NULL)->node != t->base) {
+        /* the frame that resumes now is marked, but it is another one */
+        t->link = h->link = &tideT_link_invalid;
         return false;
+    }
     t->link = h->link = &tideT_ci_status(ci);
     return true;
 }
