@@ -1,0 +1,461 @@
+// page.mjs: the HTML report in a browser without a head.  Prints TAP.
+//
+// usage: page.mjs --modules DIR --chromium FILE --tidemark FILE --lua FILE
+//                 --units FILE --large FILE --out DIR
+//
+// Pictures at two widths and in both themes are left in DIR.
+
+import fs from "node:fs";
+import {createRequire} from "node:module";
+import path from "node:path";
+import {execFileSync} from "node:child_process";
+import {pathToFileURL} from "node:url";
+import {parseArgs} from "node:util";
+import zlib from "node:zlib";
+
+import {EVIL, Maker} from "./profiles.mjs";
+import {finish, ok, same} from "./tap.mjs";
+
+const names = ["modules", "chromium", "tidemark", "lua", "units", "large",
+               "out"];
+const {values: opt} = parseArgs({options: Object.fromEntries(
+  names.map(name => [name, {type: "string"}]))});
+const require = createRequire(path.join(opt.modules, "package.json"));
+const {chromium} = require("playwright-core");
+const {bytesText} = await import(pathToFileURL(opt.units));
+
+const FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic",
+               "--no-first-run", "--disable-background-networking",
+               "--disable-component-update", "--disable-sync"];
+const OPENS_IN = 2000;       // ms
+const PAGE_MOST = 400 * 1024;
+
+const make = new Maker({tidemark: opt.tidemark, lua: opt.lua,
+                        folder: path.join(opt.out, "work")});
+
+function dataOf(file) {
+  const html = fs.readFileSync(make.path(file), "latin1");
+  const [, text] = html.match(/id="data">\s*([\w+/=\s]*)<\/script>/);
+  return {html, bytes: html.length - text.length,
+          data: JSON.parse(zlib.inflateRawSync(Buffer.from(text, "base64")))};
+}
+
+// Opens a page and notes whatever it should not do.
+async function openPage(browser, file, options = {}) {
+  const context = await browser.newContext({
+    viewport: {width: 1360, height: 900}, ...options});
+  const page = await context.newPage();
+  page.faults = [];
+  page.on("console", message => page.faults.push(message.text()));
+  page.on("pageerror", error => page.faults.push(error.message));
+  page.on("dialog", dialog => {
+    page.faults.push(`dialog: ${dialog.message()}`);
+    dialog.dismiss();
+  });
+  page.on("request", request => {
+    if (!/^(file|data|blob):/.test(request.url()))
+      page.faults.push(`network: ${request.url()}`);
+  });
+  await page.exposeFunction("hacked", () => page.faults.push("hacked"));
+  const start = Date.now();
+  await page.goto(pathToFileURL(make.path(file)).href);
+  await page.waitForSelector("#app[data-ready]", {timeout: 20000});
+  page.openedIn = Date.now() - start;
+  return page;
+}
+
+const rowsOf = page => page.$$eval(
+  ".table-box tbody tr[aria-rowindex]:not(.section)",
+  rows => rows.map(row => [...row.children].map(cell => cell.textContent)));
+
+const countOf = async page =>
+  parseInt((await page.textContent(".toolbar .count")).replace(/,/g, ""), 10);
+
+const columnAt = (page, id) => page.$$eval(
+  ".table-box thead button", (buttons, wanted) =>
+    buttons.findIndex(b => b.dataset.sort === wanted), id);
+
+async function column(page, id) {
+  const at = await columnAt(page, id);
+  return (await rowsOf(page)).map(row => row[at]);
+}
+
+const sizeOf = text => {
+  const [, sign, number, unit] = text.match(/^([+−-]?)([\d.]+) ?(\w*)/) || [];
+  const scale = {B: 1, KiB: 1024, MiB: 1024 ** 2, GiB: 1024 ** 3}[unit] || 1;
+  return (sign && sign !== "+" ? -1 : 1) * Number(number || 0) * scale;
+};
+
+const isFalling = list => list.every((v, i) => i === 0 || list[i - 1] >= v);
+
+// ---- the data is that of the JSON -------------------------------------------
+
+function checkData() {
+  const {data, bytes} = dataOf("new.html");
+  const report = make.json("report", "--json", "new.tide");
+  ok(bytes < PAGE_MOST, `the page without data is below ${PAGE_MOST} bytes`,
+     bytes);
+  const text = i => data.strings[i];
+  const t = data.runs[0].totals;
+  same([t.alloc[0], t.blocks[0], t.freed[0], t.live[0]],
+       ["alloc_bytes", "alloc_blocks", "freed_bytes", "live_bytes"].map(
+         key => report.totals[key]), "totals are those of the JSON");
+  const f = data.funcs;
+  const funcs = new Map(f.name.map((name, i) =>
+    [`${text(name)}|${text(f.source[i])}|${f.line[i]}`,
+     [f.now.alloc[i], f.now.total[i], f.now.calls[i], f.now.worst[i],
+      f.now.live[i]]]));
+  same(report.functions.map(r => funcs.get(
+    `${r.name}|${r.source}|${r.linedefined}`)),
+       report.functions.map(r => [r.self_bytes, r.total_bytes, r.calls,
+                                  r.max_call_bytes, r.live_bytes]),
+       "functions are those of the JSON");
+  const l = data.lines;
+  const lines = new Map(l.line.map((line, i) =>
+    [`${text(l.source[i])}|${line}`, [l.now.alloc[i], l.now.blocks[i],
+                                      l.now.live[i], l.now.peak[i]]]));
+  same(report.lines.map(r => lines.get(`${r.source}|${r.line}`)),
+       report.lines.map(r => [r.alloc_bytes, r.alloc_blocks, r.live_bytes,
+                              r.peak_live_bytes]),
+       "lines are those of the JSON");
+  const sum = data.cells.now.alloc.reduce((a, b) => a + b, 0);
+  same(sum, report.totals.alloc_bytes, "the tree adds up to the totals");
+  return report;
+}
+
+// ---- the table -----------------------------------------------------------------
+
+async function checkTable(page, report) {
+  const cards = await page.$$eval(".card strong", all =>
+    all.map(el => el.textContent));
+  same(cards.slice(0, 3), ["alloc_bytes", "live_bytes", "peak_bytes"].map(
+    key => bytesText(report.totals[key])), "the summary shows the totals");
+  const best = report.functions.reduce((a, b) =>
+    b.self_bytes > a.self_bytes ? b : a);
+  const first = (await rowsOf(page))[0];
+  same([first[await columnAt(page, "name")],
+        first[await columnAt(page, "alloc")],
+        first[await columnAt(page, "total")]],
+       [best.name, bytesText(best.self_bytes), bytesText(best.total_bytes)],
+       "the first row is what allocated most, with its figures");
+  ok(isFalling((await column(page, "alloc")).map(sizeOf)),
+     "rows are sorted by what they allocated");
+  await page.click('[data-sort="live"]');
+  ok(isFalling((await column(page, "live")).map(sizeOf)),
+     "a click on a heading sorts by it");
+  await page.click('[data-sort="live"]');
+  ok(isFalling((await column(page, "live")).map(sizeOf).reverse()),
+     "another click reverses");
+  await page.click('[data-sort="alloc"]');
+  await page.fill('[data-filter="name"]', "CHUR");
+  same([await countOf(page), (await column(page, "name"))[0]], [1, "churn"],
+       "a filter on names holds while it is typed");
+  await page.fill('[data-filter="name"]', "");
+  await page.fill('[data-filter="group"]', "string");
+  ok((await column(page, "group")).every(g => g.includes("string")) &&
+     await countOf(page) > 0, "a filter on groups");
+  await page.fill('[data-filter="group"]', "");
+  await page.fill('[data-filter="source"]', "app.lua:");
+  ok((await column(page, "where")).every(s => s.includes("app.lua:")),
+     "a filter on sources");
+  await page.fill('[data-filter="source"]', "");
+  const all = await countOf(page);
+  await page.check('[data-option="small"]');
+  const few = await countOf(page);
+  ok(few < all && few > 0, "rows below 1 KiB can be hidden", `${few} ${all}`);
+  await page.uncheck('[data-option="small"]');
+}
+
+async function checkSections(page) {
+  await page.check('[data-option="sections"]');
+  const sections = await page.$$(".section");
+  ok(sections.length > 2, "sections by group");
+  const before = (await rowsOf(page)).length;
+  await page.click(".section button");
+  ok((await rowsOf(page)).length < before &&
+     await page.getAttribute(".section button", "aria-expanded") === "false",
+     "a section folds");
+  await page.click('[data-option="fold"]');
+  const open = (await rowsOf(page)).length;
+  await page.click('[data-option="fold"]');
+  same([open, (await rowsOf(page)).length], [before, 0],
+       "all sections unfold and fold");
+  const total = await page.$eval(".section", row => row.textContent);
+  ok(/MiB|KiB/.test(total), "a section has its subtotal", total);
+  await page.click('[data-option="reset"]');
+  await page.waitForFunction(() => !document.querySelector(".section"));
+  await page.click(".menu summary");
+  const n = (await page.$$(".table-box thead th")).length;
+  await page.click(".menu-body label:has-text('Rate')");
+  same((await page.$$(".table-box thead th")).length, n - 1,
+       "a column can be left out");
+  await page.click(".menu summary");
+  await page.focus(".grip");
+  const width = await page.getAttribute(".grip", "aria-valuenow");
+  await page.keyboard.press("ArrowRight");
+  ok(Number(await page.getAttribute(".grip", "aria-valuenow")) >
+     Number(width), "a column is resized by keys");
+  await page.focus(".table-box");
+  await page.keyboard.press("ArrowDown");
+  await page.keyboard.press("ArrowDown");
+  same(await page.$$eval("tr.chosen", rows =>
+    rows.map(row => row.getAttribute("aria-rowindex"))), ["3"],
+       "arrow keys choose a row");
+  ok((await page.textContent(".details")).includes("Called from"),
+     "the chosen function's callers are shown");
+  await page.click('[data-option="copy"]');
+  await page.waitForFunction(() => document.querySelector(
+    '[data-option="copy"]').textContent === "Copied");
+  ok(true, "a row is copied");
+}
+
+async function checkKept(page) {
+  await page.click('[data-by="lines"]');
+  await page.click('[data-sort="blocks"]');
+  await page.fill('[data-filter="any"]', "app");
+  await page.selectOption('[data-choice="theme"]', "dark");
+  await page.reload();
+  await page.waitForSelector("#app[data-ready]");
+  same([await page.inputValue('[data-filter="any"]'),
+        await page.getAttribute('[data-by="lines"]', "aria-checked"),
+        await page.getAttribute('th:has([data-sort="blocks"])', "aria-sort"),
+        await page.evaluate(() => document.documentElement.dataset.theme)],
+       ["app", "true", "descending", "dark"],
+       "what was chosen is kept after a reload");
+  await page.click('[data-option="reset"]');
+  same(await page.inputValue('[data-filter="any"]'), "", "reset");
+  await page.click('[data-by="functions"]');
+  await page.selectOption('[data-choice="theme"]', "auto");
+}
+
+// ---- the other views -----------------------------------------------------------
+
+async function pressTab(page, id) {
+  await page.click(`#tab-${id}`);
+  await page.waitForSelector(`#tab-${id}[aria-selected="true"]`);
+}
+
+const told = page => page.textContent("[data-told]");
+
+async function checkFlame(page, report) {
+  await pressTab(page, "flame");
+  await page.waitForFunction(() =>
+    document.querySelector("canvas").height > 50);
+  ok((await told(page)).startsWith(
+    `all · ${bytesText(report.totals.alloc_bytes)} (100.0%)`),
+     "the flame graph's root is everything", await told(page));
+  await page.hover("canvas", {position: {x: 30, y: 50}});
+  const hovered = await told(page);
+  ok(/main chunk/.test(hovered), "a frame under the pointer is told of",
+     hovered);
+  await page.fill('[data-option="find"]', "churn");
+  const churn = report.functions.find(f => f.name === "churn");
+  const share = 100 * churn.total_bytes / report.totals.alloc_bytes;
+  const found = await page.textContent("[data-found]");
+  ok(Math.abs(parseFloat(found) - share) < 0.06, "frames are found",
+     `${found} ${share}`);
+  await page.focus("canvas");
+  for (const key of ["ArrowDown", "ArrowDown", "ArrowDown", "ArrowDown"])
+    await page.keyboard.press(key);
+  await page.keyboard.press("Enter");
+  await page.mouse.move(5, 5);
+  const zoomed = await told(page);
+  ok(!zoomed.startsWith("all") && await page.isEnabled(
+    '[data-option="unzoom"]'), "keys go to a frame and zoom", zoomed);
+  await page.keyboard.press("Escape");
+  ok((await told(page)).startsWith("all"), "Escape shows all again");
+  await page.selectOption('[data-choice="metric"]', "live");
+  await page.waitForFunction(wanted => document.querySelector("[data-told]")
+    .textContent.includes(wanted), bytesText(report.totals.live_bytes));
+  ok(true, "the metric is switched");
+  await page.selectOption('[data-choice="metric"]', "alloc");
+  await page.check('[data-option="inverted"]');
+  await page.hover("canvas", {position: {x: 30, y: 30}});
+  const top = await told(page);
+  ok(!/^(all|main chunk)/.test(top), "inverted: what allocates is on top", top);
+  await page.uncheck('[data-option="inverted"]');
+  await page.check('[data-option="roots"]');
+  await page.selectOption('[data-choice="colour"]', "kind");
+  ok((await page.textContent(".legend")).includes("storage"),
+     "colours by kind have a legend");
+  await page.uncheck('[data-option="roots"]');
+}
+
+async function checkOthers(page, report) {
+  await pressTab(page, "time");
+  await page.waitForSelector(".uplot canvas");
+  const whole = await page.textContent("[data-span]");
+  ok(whole.includes(`${report.gc.cycles.length} cycle`),
+     "the timeline counts the cycles of the JSON", whole);
+  const box = await (await page.$(".u-over")).boundingBox();
+  await page.mouse.move(box.x + box.width * 0.5, box.y + 40);
+  await page.mouse.down();
+  await page.mouse.move(box.x + box.width * 0.9, box.y + 60, {steps: 4});
+  await page.mouse.up();
+  ok((await page.textContent("[data-span]")).startsWith("From "),
+     "a span of time is chosen");
+  await pressTab(page, "source");
+  const churn = report.lines.find(l => l.function === "churn");
+  const line = await page.$$eval("tr", (rows, n) => rows.map(row =>
+    [...row.children].map(c => c.textContent)).find(cells =>
+      cells[cells.length - 2] === String(n)), churn.line);
+  ok(line && line[0] === bytesText(churn.alloc_bytes) &&
+     line[line.length - 1].includes('("x"):rep(400)'),
+     "source lines have their bytes beside them", line);
+  await pressTab(page, "kinds");
+  const kinds = await page.$$eval(".kinds tbody tr", rows => rows.map(row =>
+    [row.children[0].textContent, row.children[2].textContent]));
+  same(kinds.find(([kind]) => kind === "string")[1],
+       bytesText(report.kinds.string.alloc_bytes), "kinds");
+  await page.focus("#tab-kinds");
+  await page.keyboard.press("ArrowRight");
+  same(await page.getAttribute("#tab-table", "aria-selected"), "true",
+       "arrow keys go from view to view");
+}
+
+// ---- a diff --------------------------------------------------------------------
+
+async function checkDiff(browser) {
+  ok(make.call("diff", "--html", "diff.html", "old.tide", "new.tide")
+    .status === 0, "a page of a diff is written");
+  const page = await openPage(browser, "diff.html");
+  const rows = await page.$$eval(".table-box tbody tr[aria-rowindex]", all =>
+    all.map(row => [...row.children].map(cell =>
+      [cell.textContent, cell.className])));
+  const names = await columnAt(page, "name");
+  const at = await columnAt(page, "alloc");
+  const alloc = name => (rows.find(row => row[names][0] === name) || [])[at];
+  const grown = alloc("string.rep");
+  ok(grown && grown[0].startsWith("+") && /worse/.test(grown[1]),
+     "what grew has a plus and is red", grown);
+  const shrunk = alloc("shrinks");
+  ok(shrunk && shrunk[0].startsWith("−") && /better/.test(shrunk[1]),
+     "what shrank has a minus and is green", shrunk);
+  const kept = alloc("keep");
+  ok(kept && /same/.test(kept[1]),
+     "what stayed below an edit is matched and grey", kept);
+  ok(alloc("(new)new_only") && alloc("(gone)old_only"),
+     "new and gone rows are marked");
+  const diff = make.json("diff", "--json", "old.tide", "new.tide");
+  const state = name => diff.functions.find(f => f.name === name).state;
+  same(["keep", "new_only", "old_only"].map(state), ["both", "new", "gone"],
+       "the JSON of the diff says the same");
+  ok((await page.textContent(".diff-note")).includes("Base"),
+     "both runs are named");
+  await pressTab(page, "flame");
+  await page.selectOption('[data-choice="side"]', "base");
+  await page.fill('[data-option="find"]', "old_only");
+  await page.waitForSelector("[data-found]");
+  ok(parseFloat(await page.textContent("[data-found]")) > 0,
+     "the flame graph shows what vanished");
+  for (const id of ["time", "source", "kinds"])
+    await pressTab(page, id);
+  same(page.faults, [], "the diff's page does nothing else");
+  await page.context().close();
+}
+
+// ---- harm and size ----------------------------------------------------------------
+
+async function checkHostile(browser) {
+  ok(make.call("report", "--html", "hostile.html", "hostile.tide")
+    .status === 0, "a page of hostile names is written");
+  const {html} = dataOf("hostile.html");
+  ok(!html.includes("hacked("), "no name stands in the page's own text");
+  const page = await openPage(browser, "hostile.html");
+  const shown = await column(page, "name");
+  ok(shown.some(name => name === EVIL), "hostile names are shown as text",
+     shown.join("\n"));
+  for (const id of ["flame", "time", "source", "kinds"]) {
+    await pressTab(page, id);
+    await page.waitForTimeout(50);
+  }
+  await pressTab(page, "source");
+  const text = await page.textContent(".source-box");
+  ok(text.includes("<img src=x onerror=hacked(3)>"),
+     "hostile source lines are shown as text");
+  same(await page.$$eval("#app img, #app script", all => all.length), 0,
+       "nothing of them became an element");
+  same(page.faults, [], "hostile names do nothing");
+  await page.context().close();
+}
+
+async function checkNoSource(browser) {
+  make.call("report", "--html", "bare.html", "--no-source", "new.tide");
+  const {data} = dataOf("bare.html");
+  same([data.sources.length, JSON.stringify(data).includes(":rep(400)")],
+       [0, false], "--no-source leaves sources out");
+  const page = await openPage(browser, "bare.html");
+  await pressTab(page, "source");
+  ok((await page.textContent(".panel")).includes("not in this page"),
+     "and the page says so");
+  same(page.faults, [], "and does nothing else");
+  await page.context().close();
+}
+
+async function checkLarge(browser) {
+  execFileSync(opt.large, [make.path("large.tide"), "100000"]);
+  make.call("report", "--html", "large.html", "large.tide");
+  const page = await openPage(browser, "large.html");
+  ok(page.openedIn < OPENS_IN, "100,000 nodes open in time", page.openedIn);
+  const start = Date.now();
+  await page.fill('[data-filter="any"]', "7");
+  await page.waitForFunction(() => document.querySelector(".toolbar .count"));
+  ok(Date.now() - start < 500, "and filter at once", Date.now() - start);
+  await pressTab(page, "flame");
+  await page.check('[data-option="inverted"]');
+  await pressTab(page, "time");
+  same(page.faults, [], "and do nothing else");
+  await page.context().close();
+}
+
+async function takePictures(browser) {
+  for (const file of ["new", "diff"])
+    for (const colorScheme of ["light", "dark"])
+      for (const width of [1360, 420]) {
+        const page = await openPage(browser, `${file}.html`, {
+          colorScheme, viewport: {width, height: 900}});
+        for (const id of ["table", "flame", "time", "source", "kinds"]) {
+          await pressTab(page, id);
+          await page.waitForTimeout(60);
+          await page.screenshot({path: path.join(
+            opt.out, `${file}-${id}-${colorScheme}-${width}.png`)});
+        }
+        const wide = await page.evaluate(() =>
+          document.documentElement.scrollWidth > innerWidth);
+        ok(!wide, `${file}, ${colorScheme}, ${width}: fits its width`);
+        same(page.faults, [], `${file}, ${colorScheme}, ${width}: no error`);
+        await page.context().close();
+      }
+}
+
+async function main() {
+  make.runAll();
+  ok(make.call("report", "--html", "new.html", "new.tide").status === 0,
+     "a page is written");
+  const report = checkData();
+  const browser = await chromium.launch({executablePath: opt.chromium,
+                                         args: FLAGS});
+  const page = await openPage(browser, "new.html");
+  ok(page.openedIn < OPENS_IN, "it opens in time", page.openedIn);
+  await checkTable(page, report);
+  await checkSections(page);
+  await checkKept(page);
+  await checkFlame(page, report);
+  await checkOthers(page, report);
+  same(page.faults, [], "no error, no network, nothing on the console");
+  await page.context().close();
+  await checkDiff(browser);
+  await checkHostile(browser);
+  await checkNoSource(browser);
+  await checkLarge(browser);
+  await takePictures(browser);
+  await browser.close();
+}
+
+try {
+  await main();
+} catch (error) {
+  ok(false, "the test went to its end", error.stack);
+}
+finish();
+process.exit();
