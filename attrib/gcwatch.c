@@ -380,9 +380,11 @@ static void add_cycle(struct tide_heap *h, const struct asker *asker,
 static void note_rates(struct tide_heap *h, uint64_t now)
 {
     const struct tide_p_cycle *c = last_cycle(h);
+    const uint64_t before =
+        h->head->before_bytes - h->head->before_freed_bytes;
     const struct tide_gc_counters counters = {
-        .heap_kb = (double)h->live_bytes / 1024,
-        .peak_heap_kb = (double)h->peak_bytes / 1024,
+        .heap_kb = (double)(h->live_bytes + before) / 1024,
+        .peak_heap_kb = (double)(h->peak_bytes + before) / 1024,
         .alloc_kb = (double)h->alloc_bytes / 1024,
         .cycles = h->cycle,
         .last_reclaim_kb = c == NULL ? 0 : (double)c->freed_bytes / 1024,

@@ -65,13 +65,11 @@ void tideC_gcrate_sample(struct tide_gcrate *rate, double now_s, double heap_kb)
     close_window(rate, now_s);
 }
 
-void tideC_gcrate_count(struct tide_gcrate *rate, double now_s,
-                        const struct tide_gc_counters *counters)
+static void set_sums(struct tide_gcrate *rate,
+                     const struct tide_gc_counters *counters)
 {
     struct tide_gc_figures *now = &rate->now;
-    rate->alloc_kb += counters->alloc_kb - rate->total_kb;
     rate->total_kb = counters->alloc_kb;
-    rate->n_closing += (double)(counters->cycles - now->cycles);
     now->cycles = counters->cycles;
     now->heap_kb = counters->heap_kb;
     now->peak_heap_kb = counters->peak_heap_kb;
@@ -79,6 +77,20 @@ void tideC_gcrate_count(struct tide_gcrate *rate, double now_s,
     now->reclaimed_kb = counters->reclaimed_kb;
     now->avg_reclaim_kb =
         now->cycles == 0 ? 0 : now->reclaimed_kb / (double)now->cycles;
+}
+
+void tideC_gcrate_join(struct tide_gcrate *rate,
+                       const struct tide_gc_counters *counters)
+{
+    set_sums(rate, counters);
+}
+
+void tideC_gcrate_count(struct tide_gcrate *rate, double now_s,
+                        const struct tide_gc_counters *counters)
+{
+    rate->alloc_kb += counters->alloc_kb - rate->total_kb;
+    rate->n_closing += (double)(counters->cycles - rate->now.cycles);
+    set_sums(rate, counters);
     close_window(rate, now_s);
 }
 

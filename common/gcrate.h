@@ -67,6 +67,13 @@ void tideC_gcrate_sample(struct tide_gcrate *rate, double now_s,
 void tideC_gcrate_count(struct tide_gcrate *rate, double now_s,
                         const struct tide_gc_counters *counters);
 
+/*
+** Begins in the middle: what these say had happened is in the sums and in no
+** window.
+*/
+void tideC_gcrate_join(struct tide_gcrate *rate,
+                       const struct tide_gc_counters *counters);
+
 /* The figures as of now_s. */
 struct tide_gc_figures tideC_gcrate_figures(const struct tide_gcrate *rate,
                                             double now_s);
