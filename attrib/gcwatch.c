@@ -602,8 +602,12 @@ static bool can_note_call(const struct tide_heap *h)
 void tide_gc_begin(struct tide_session *session, struct lua_State *L, int what)
 {
     struct tide_heap *h = tide_heap_of(session, L);
-    if (!session->cal.has_layout || !can_note_call(h) || h->gc.call.is_active)
+    if (!session->cal.has_layout || !can_note_call(h))
         return;
+    if (h->gc.call.is_active) {
+        h->gc.call.depth++;
+        return;
+    }
     struct tide_thread *t = tideT_thread_of(h, L);
     if (t == NULL)
         return;
@@ -624,6 +628,10 @@ void tide_gc_end(struct tide_session *session, struct lua_State *L)
     struct tide_heap *h = tide_heap_of(session, L);
     if (!session->cal.has_layout || !can_note_call(h) || !h->gc.call.is_active)
         return;
+    if (h->gc.call.depth > 0) {
+        h->gc.call.depth--;
+        return;
+    }
     const int what = h->gc.call.what;
     if (tideT_gc_word(h) != h->gc_word)
         tideT_note_gc(h);

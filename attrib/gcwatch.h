@@ -12,6 +12,7 @@
 /* A call of lua_gc that is under way: tide_gc_begin, tide_gc_end. */
 struct tide_gc_call {
     bool is_active;
+    unsigned depth;    /* calls within it: finalizers */
     int what;          /* LUA_GC* of lua.h */
     uint32_t node;     /* what called it */
     uint64_t start_ns; /* when */

@@ -34,6 +34,7 @@ typedef struct lua_State *(*tideG_newstate_fn)(tide_alloc_fn f, void *ud,
                                                unsigned seed);
 typedef struct lua_State *(*tideG_L_newstate_fn)(void);
 typedef void (*tideG_close_fn)(struct lua_State *L);
+typedef int (*tideG_gc_fn)(struct lua_State *L, int what, ...);
 typedef int (*tideG_resume_fn)(struct lua_State *L, struct lua_State *from,
                                int n_args, int *n_results);
 typedef tide_alloc_fn (*tideG_getallocf_fn)(struct lua_State *L, void **ud);
@@ -70,6 +71,7 @@ struct tideG_lua {
     tideG_L_newstate_fn L_newstate;
     tideG_close_fn close;
     tideG_resume_fn resume;
+    tideG_gc_fn gc;
     tideG_getallocf_fn getallocf;
     tideG_setallocf_fn setallocf;
     tideG_version_fn version;
@@ -224,6 +226,7 @@ struct lua_State *tideG_L_newstate(void);
 void tideG_close(struct lua_State *L);
 int tideG_resume(struct lua_State *L, struct lua_State *from, int n_args,
                  int *n_results);
+int tideG_gc(struct lua_State *L, int what, ...);
 tide_alloc_fn tideG_getallocf(struct lua_State *L, void **ud_or_null);
 void tideG_setallocf(struct lua_State *L, tide_alloc_fn f, void *ud);
 
@@ -231,8 +234,8 @@ void tideG_setallocf(struct lua_State *L, tide_alloc_fn f, void *ud);
 
 /*
 ** Leads calls of the executable's lua_newstate, lua_close and, where that is
-** possible, lua_resume, lua_getallocf and lua_setallocf to the functions
-** above.  NULL when it was done, else why it was not: then nothing has been
+** possible, lua_resume, lua_gc, lua_getallocf and lua_setallocf to the
+** functions above.  NULL when it was done, else why it was not: then nothing has been
 ** changed.
 */
 const char *tideG_patch_program(struct tideG_lua *lua);

@@ -10,6 +10,8 @@
 ** A call is passed on untouched when the library is not active, when it comes
 ** from the library itself, and when the Lua is not 5.4.
 */
+#include <stdarg.h>
+
 #include "agent.h"
 
 /* As in lua.h; no Lua was found for the caller. */
@@ -18,6 +20,7 @@
 #define NEWSTATE_ARGS  tide_alloc_fn f, void *ud, unsigned seed
 #define GETALLOCF_ARGS struct lua_State *L, void **ud_or_null
 #define SETALLOCF_ARGS struct lua_State *L, tide_alloc_fn f, void *ud
+#define GC_ARGS        struct lua_State *L, int what, ...
 #define RESUME_ARGS                                                            \
  struct lua_State *L, struct lua_State *from, int n_args, int *n_results
 
@@ -26,6 +29,7 @@ TIDE_API struct lua_State *lua_newstate(NEWSTATE_ARGS)
 TIDE_API struct lua_State *luaL_newstate(void) TIDE_ALIAS(tideG_L_newstate);
 TIDE_API void lua_close(struct lua_State *L) TIDE_ALIAS(tideG_close);
 TIDE_API int lua_resume(RESUME_ARGS) TIDE_ALIAS(tideG_resume);
+TIDE_API int lua_gc(GC_ARGS) TIDE_ALIAS(tideG_gc);
 TIDE_API tide_alloc_fn lua_getallocf(GETALLOCF_ARGS)
     TIDE_ALIAS(tideG_getallocf);
 TIDE_API void lua_setallocf(SETALLOCF_ARGS) TIDE_ALIAS(tideG_setallocf);
@@ -139,6 +143,45 @@ int tideG_resume(RESUME_ARGS)
         if (g_agent.own_resumes[i].caller == caller)
             return g_agent.own_resumes[i].resume(L, from, n_args, n_results);
     return resume_slow(L, from, n_args, n_results, caller);
+}
+
+/* As in lua.h: these ask only. */
+static bool is_question(int what)
+{
+    enum {
+        COUNT = 3,
+        COUNTB = 4,
+        IS_RUNNING = 9
+    };
+    return what == COUNT || what == COUNTB || what == IS_RUNNING;
+}
+
+/*
+** No call of 5.4 has more than three numbers behind `what`; those that are not
+** there are read as whatever stands in their place, and handed on.
+*/
+int tideG_gc(GC_ARGS)
+{
+    const uintptr_t caller = TIDE_RETURN_ADDRESS;
+    struct tideG_lua *lua = tideG_lua_for(caller);
+    int numbers[3];
+    va_list args;
+    if (lua == NULL || lua->gc == NULL)
+        return -1;
+    va_start(args, what);
+    for (unsigned i = 0; i < 3; i++)
+        numbers[i] = va_arg(args, int);
+    va_end(args);
+    struct tide_session *session = TIDE_OBSERVE(&g_agent.session);
+    const bool is_noted = session != NULL && lua->is_54 && !is_question(what) &&
+                          is_about_ours(caller);
+    if (is_noted)
+        tide_gc_begin(session, L, what);
+    const int result = lua->gc(L, what, numbers[0], numbers[1], numbers[2]);
+    /* The session may have ended meanwhile, as in os.exit. */
+    if (is_noted && TIDE_OBSERVE(&g_agent.session) == session)
+        tide_gc_end(session, L);
+    return result;
 }
 
 tide_alloc_fn tideG_getallocf(GETALLOCF_ARGS)

@@ -167,6 +167,7 @@ static void find_functions(struct tideG_lua *lua)
     lua->L_newstate = (tideG_L_newstate_fn)find_in(lua, "luaL_newstate");
     lua->close = (tideG_close_fn)find_in(lua, "lua_close");
     lua->resume = (tideG_resume_fn)find_in(lua, "lua_resume");
+    lua->gc = (tideG_gc_fn)find_in(lua, "lua_gc");
     lua->getallocf = (tideG_getallocf_fn)find_in(lua, "lua_getallocf");
     lua->setallocf = (tideG_setallocf_fn)find_in(lua, "lua_setallocf");
     lua->version = (tideG_version_fn)find_in(lua, "lua_version");
@@ -324,8 +325,9 @@ static void *plain_alloc(void *ud, void *ptr, size_t osize, size_t nsize)
 static bool has_names_of_54(const struct tideG_lua *lua)
 {
     return lua->newstate != NULL && lua->close != NULL && lua->resume != NULL &&
-           lua->getallocf != NULL && lua->setallocf != NULL &&
-           lua->version != NULL && find_in(lua, "lua_newuserdatauv") != NULL &&
+           lua->gc != NULL && lua->getallocf != NULL &&
+           lua->setallocf != NULL && lua->version != NULL &&
+           find_in(lua, "lua_newuserdatauv") != NULL &&
            find_in(lua, "lua_setwarnf") != NULL;
 }
 
@@ -410,6 +412,7 @@ void *tideG_lua_lookup(void *ctx, const char *name)
         {"lua_newstate", (void *)lua->newstate},
         {"lua_close", (void *)lua->close},
         {"lua_resume", (void *)lua->resume},
+        {"lua_gc", (void *)lua->gc},
         {"lua_getallocf", (void *)lua->getallocf},
         {"lua_setallocf", (void *)lua->setallocf},
     };

@@ -32,6 +32,7 @@ enum row_id {
     ROW_CLOSE,
     ROW_L_NEWSTATE,
     ROW_RESUME,
+    ROW_GC,
     ROW_GETALLOCF,
     ROW_SETALLOCF,
     ROW_COUNT_
@@ -52,7 +53,7 @@ enum row_id {
 # error "no patch for this processor"
 #endif
 
-static_assert(ROW_COUNT_ * TIDEG_ISLAND_BYTES == 6 * 128, "islands");
+static_assert(ROW_COUNT_ * TIDEG_ISLAND_BYTES == 7 * 128, "islands");
 
 /* Islands: executable from the start, so that no page changes its rights. */
 extern TIDE_HIDDEN uint8_t tideG_islands[];
@@ -61,7 +62,7 @@ __asm__(".pushsection .text\n"
         ".globl tideG_islands\n"
         ".hidden tideG_islands\n"
         "tideG_islands:\n"
-        ".fill 6 * 128, 1, 0\n"
+        ".fill 7 * 128, 1, 0\n"
         ".popsection\n");
 
 /* One function to be patched. */
@@ -249,6 +250,7 @@ const char *tideG_patch_program(struct tideG_lua *lua)
                             .real = (void **)&lua->L_newstate},
         [ROW_RESUME] = {.hook = (void *)tideG_resume,
                         .real = (void **)&lua->resume},
+        [ROW_GC] = {.hook = (void *)tideG_gc, .real = (void **)&lua->gc},
         [ROW_GETALLOCF] = {.hook = (void *)tideG_getallocf,
                            .real = (void **)&lua->getallocf},
         [ROW_SETALLOCF] = {.hook = (void *)tideG_setallocf,
