@@ -179,6 +179,24 @@ static enum tide_err match_anchors(const struct text *a, const struct text *b,
     return err;
 }
 
+/* Lines that were changed in their place. */
+static void match_changed(const struct text *a, const struct text *b,
+                          uint32_t *map)
+{
+    uint32_t last_a = 0; /* of the match before: from 1, 0 is the start */
+    uint32_t last_b = 0;
+    for (uint32_t i = 1; i <= a->n + 1; i++) {
+        const uint32_t to = i <= a->n ? map[i] : b->n + 1;
+        if (to == 0)
+            continue;
+        if (i - last_a == to - last_b)
+            for (uint32_t k = 1; k < i - last_a; k++)
+                map[last_a + k] = last_b + k;
+        last_a = i;
+        last_b = to;
+    }
+}
+
 static enum tide_err match_texts(const struct text *a, const struct text *b,
                                  uint32_t *map, unsigned char *taken)
 {
@@ -195,6 +213,7 @@ static enum tide_err match_texts(const struct text *a, const struct text *b,
         set_match(map, taken, --a_end, --b_end);
     TIDE_TRY(match_anchors(a, b, first, a_end, b_end, map, taken));
     grow_matches(a, b, map, taken);
+    match_changed(a, b, map);
     return TIDE_OK;
 }
 

@@ -10,8 +10,9 @@
 #include "../common/err.h"
 
 /*
-** Maps lines of one text to those of another that read the same; blanks
-** around a line do not count.  Mapped lines keep their order.
+** Maps lines of one text to those of another that read the same, blanks around
+** them aside, or that were changed in their place.  Mapped lines keep their
+** order.
 ** map      map[line], from 1: the line in the other text; 0: it is gone.
 **          Freed by free().
 ** n_lines  lines of the first text; map has n_lines + 1 entries.

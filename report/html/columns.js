@@ -10,26 +10,26 @@ const figure = (id, title, width, unit, key, help, isFair) =>
     row[side][key] || 0});
 
 export const COLUMNS = [
-  text("group", "Group", 150, "group",
+  text("group", "Group", 140, "group",
        "Source file of a Lua function, module of a C function"),
-  text("name", "Function", 210, "name", "Function, or target"),
-  text("where", "Source", 190, "where", "Where it is defined, or the line"),
+  text("name", "Function", 200, "name", "Function, or target"),
+  text("where", "Source", 170, "where", "Where it is defined, or the line"),
   figure("share", "Share", 76, "share", "share",
          "Of all bytes allocated in the run"),
   figure("alloc", "Total", 96, "bytes", "alloc",
          "Bytes allocated by the function or the line itself"),
-  figure("total", "With callees", 104, "bytes", "total",
+  figure("total", "With callees", 122, "bytes", "total",
          "Bytes allocated by the function and by what it called; each once"),
-  figure("rate", "Rate", 104, "rate", "rate",
+  figure("rate", "Rate", 98, "rate", "rate",
          "Allocated bytes per second of the run", true),
   figure("calls", "Calls", 92, "count", "calls",
          "Calls that allocated; of a line: those of its function"),
   figure("per_call", "B/call", 92, "bytes", "per_call",
          "Bytes per call: functions with callees, lines their own", true),
-  figure("worst", "Peak call", 96, "bytes", "worst",
+  figure("worst", "Peak call", 100, "bytes", "worst",
          "Bytes of the worst single call of the function, with callees", true),
   figure("live", "Live", 96, "bytes", "live", "Still held at the end"),
-  figure("peak", "Live at peak", 104, "bytes", "peak",
+  figure("peak", "Live at peak", 112, "bytes", "peak",
          "Held when the heap stood highest"),
   figure("young", "Died young", 100, "bytes", "young",
          "Freed before they survived a collection cycle"),
@@ -64,7 +64,8 @@ export function cellText(column, value, mode) {
 export function changeClass(column, row) {
   const now = column.value(row, "now");
   const base = column.value(row, "base");
-  if (isNoise(now, base))
+  const isTooSmall = column.unit === "share" && Math.abs(now - base) < 0.0005;
+  if (isTooSmall || isNoise(now, base))
     return "same";
   return now > base ? "worse" : "better";
 }

@@ -108,9 +108,9 @@ export function DiffNote({model}) {
   const told = r => `${secondsText(r.seconds)}, ${
     bytesText(r.totals.alloc[0])} in ${countText(r.totals.blocks[0])} blocks`;
   return html`<section class="diff-note" aria-label="What is compared">
-    <p class="run"><b>New run</b> ${told(run)}
+    <p class="run"><b>New run</b> ${told(run)}${" "}
       <code title=${commandOf(run)}>${commandOf(run)}</code></p>
-    <p class="run"><b>Base</b> ${told(base)}
+    <p class="run"><b>Base</b> ${told(base)}${" "}
       <code title=${commandOf(base)}>${commandOf(base)}</code></p>
     <p>${isFair
       ? "The runs took about as long: all columns may be compared."

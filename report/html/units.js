@@ -61,6 +61,8 @@ export const unitText = {
 
 // A change has its sign, whatever its colour.
 export function changeText(unit, change) {
+  if (unit === "share" && Math.abs(change) < 0.0005)
+    return "0";
   const text = unitText[unit](Math.abs(change));
   return change > 0 ? `+${text}` : change < 0 ? `−${text}` : "0";
 }
