@@ -2,10 +2,10 @@
 ** writer_place.c: where files go that are made late.
 **
 ** A worker is mostly forked, and a plugin with Lua loaded, after the host has
-** changed its root, its user or its folder; a profile must not be lost by that.  So the folder is held
-** open from the start, and beside it a spare one that everybody may write to,
-** for who may not write to the first.  Like the file's own, these
-** descriptors are high up and are never believed to be still ours.
+** changed its root, its user or its folder; a profile must not be lost by that.
+** So the folder is held open from the start, and beside it a spare one that
+** everybody may write to, for who may not write to the first.  Like the file's
+** own, these descriptors are high up and are never believed to be still ours.
 */
 #include "writer_impl.h"
 

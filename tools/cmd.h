@@ -23,6 +23,7 @@ enum cmd_status {
 };
 
 int cmd_annotate(int argc, char **argv);
+int cmd_attach(int argc, char **argv);
 int cmd_check(int argc, char **argv);
 int cmd_diff(int argc, char **argv);
 int cmd_doctor(int argc, char **argv);

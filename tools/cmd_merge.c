@@ -15,8 +15,8 @@
 static const char usage[] =
     "usage: tidemark merge -o OUT FILE...\n"
     "\n"
-    "Writes one profile with the states of several: of the workers of a server,\n"
-    "or of many runs. Its reports add them up.\n"
+    "Writes one profile with the states of several: of the workers of a\n"
+    "server, or of many runs. Its reports add them up.\n"
     "\n"
     "  -o, --out OUT   the new profile\n"
     "  -h, --help      this text\n";

@@ -258,13 +258,19 @@ static bool find_library(char out[PATH_MAX])
 }
 
 /* The loader takes blanks and colons as ends of a path and expands $. */
+bool run_library(char library[PATH_MAX])
+{
+    if (find_library(library))
+        return true;
+    cmd_error(LIBRARY, "not found beside 'tidemark' or in its ../lib");
+    return false;
+}
+
 bool run_preload(char *out, size_t out_bytes)
 {
     char library[PATH_MAX];
-    if (!find_library(library)) {
-        cmd_error(LIBRARY, "not found beside 'tidemark' or in its ../lib");
+    if (!run_library(library))
         return false;
-    }
     if (strpbrk(library, " :$\t\n") != NULL) {
         cmd_error(library, "LD_PRELOAD cannot take a path with blanks, colons "
                            "or dollar signs");

@@ -21,6 +21,7 @@ static const struct command commands[] = {
     {"report", cmd_report, "show a profile by line, function, stack, kind"},
     {"annotate", cmd_annotate, "show a source with what its lines allocate"},
     {"diff", cmd_diff, "what changed between two profiles"},
+    {"attach", cmd_attach, "profile a process that runs already, by gdb"},
     {"merge", cmd_merge, "make one profile of several"},
     {"gc", cmd_gc, "what the collector did, and what survives it"},
     {"check", cmd_check, "check that a profile is whole and its books balance"},

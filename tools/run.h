@@ -8,6 +8,7 @@
 #ifndef TIDE_RUN_H
 #define TIDE_RUN_H
 
+#include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -20,6 +21,9 @@ struct run_env {
     const char *preload; /* LD_PRELOAD */
     const char *options; /* TIDEMARK */
 };
+
+/* The library beside this executable.  False: it has been complained of. */
+bool run_library(char library[PATH_MAX]);
 
 /*
 ** LD_PRELOAD for a program that is to be profiled: the library beside this

@@ -1,0 +1,190 @@
+#!/usr/bin/env python3
+"""`tidemark attach`: a process that runs already, by gdb; and why it cannot be
+in all other cases, which must leave the process as it was.  Prints TAP.
+
+usage: attach.py --tidemark FILE [--hidden FILE] -- LUA
+"""
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+import hosts
+
+N_RUNS = 3
+
+# Calls functions of Lua all the time, until there is a file "stop".
+BUSY = """local kept, n = {}, 0
+local function hot()
+  local t = {}
+  for i = 1, 100 do t[i] = {} end
+  return t
+end
+repeat
+  n = n + 1
+  kept[n % 50] = hot()
+  local stop = n % 200 == 0 and io.open("stop")
+until stop
+print("ended", n == 0, #kept)
+"""
+
+IDLE = """io.read("l")
+print("read on")
+"""
+
+
+class Target:
+    """A process to attach to."""
+
+    def __init__(self, command, folder, stdin=subprocess.DEVNULL):
+        self.folder = folder
+        self.process = subprocess.Popen(
+            command, cwd=folder, stdin=stdin, stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT, text=True)
+        time.sleep(0.3)
+
+    def end(self, text=None):
+        """(status, output) once it has been told to end."""
+        if text is None:
+            with open(os.path.join(self.folder, "stop"), "w"):
+                pass
+        try:
+            out, _ = self.process.communicate(text, timeout=20)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            out, _ = self.process.communicate()
+        if os.path.exists(os.path.join(self.folder, "stop")):
+            os.remove(os.path.join(self.folder, "stop"))
+        return self.process.returncode, out
+
+
+def attach(options, folder, pid, *more):
+    return hosts.run([options.tidemark, "attach", *more, str(pid)], folder)
+
+
+def can_trace(options, folder):
+    """gdb may be forbidden, as in many containers."""
+    target = Target(["sleep", "5"], folder)
+    got = attach(options, folder, target.process.pid)
+    target.process.kill()
+    target.process.communicate()
+    return "may not be traced" not in got.stderr
+
+
+def check_busy(options, tap, folder):
+    for n in range(N_RUNS):
+        target = Target([options.lua, "busy.lua"], folder)
+        pid = target.process.pid
+        got = attach(options, folder, pid, "-o", "%n.%p.tide")
+        path = os.path.join(folder, "%s.%d.tide" % (
+            os.path.basename(options.lua), pid))
+        tap.add(got.returncode == 0 and path in got.stderr,
+                "run %d: attached" % n, got)
+        if n == 0:
+            again = attach(options, folder, pid)
+            tap.add(again.returncode == 1 and "has the library already" in
+                    again.stderr, "not twice", again)
+        time.sleep(0.2)
+        ended = target.end()
+        tap.add(ended == (0, "ended\tfalse\t49\n"),
+                "run %d: the program ends as it would" % n, ended)
+        got = hosts.run([options.tidemark, "check", path], folder)
+        tap.add(got.returncode == 0, "run %d: the profile is sound" % n, got)
+        found = hosts.report(options, folder, path)
+        made = hosts.tables(found, "busy.lua", 4)[0] // hosts.TABLE
+        tap.add(made > 1000, "run %d: the hot line" % n, made)
+        if n == 0 and found:
+            tap.add(found["run"]["tier"] == "exact" and
+                    found["totals"]["before_attach_bytes"] > 0,
+                    "what was there before is counted apart",
+                    found["totals"])
+
+
+def check_idle(options, tap, folder):
+    target = Target([options.lua, "idle.lua"], folder, subprocess.PIPE)
+    got = attach(options, folder, target.process.pid, "--timeout", "1")
+    tap.add(got.returncode == 1 and "called no function of Lua in time" in
+            got.stderr, "idle: it is said", got)
+    ended = target.end("x\n")
+    tap.add(ended == (0, "read on\n"), "idle: the program goes on", ended)
+
+
+def check_refused(options, tap, folder):
+    others = [("a program without Lua", ["sleep", "20"],
+               "exports no function of Lua")]
+    if options.hidden:
+        others.append(("a host with hidden symbols",
+                       [options.hidden, "busy.lua"],
+                       "does not export its functions"))
+    for name, why in (("lua5.1", "is not 5.4"), ("lua5.3", "is not 5.4"),
+                      ("luajit", "called no function of Lua in time")):
+        if shutil.which(name):
+            others.append((name, [name, "busy.lua"], why))
+    for name, command, why in others:
+        target = Target(command, folder)
+        got = attach(options, folder, target.process.pid, "--timeout", "2")
+        tap.add(got.returncode == 1 and why in got.stderr,
+                "%s: it is said" % name, got)
+        if command[0] == "sleep":
+            target.process.kill()
+            target.process.communicate()
+            continue
+        status, out = target.end()
+        tap.add(status == 0 and out.startswith("ended"),
+                "%s: it goes on" % name, (status, out))
+
+
+def check_wrong_use(options, tap, folder):
+    for arguments, status, text in (
+            ([], 2, "one PID is needed"), (["x"], 2, "no process id"),
+            (["1", "2"], 2, "one PID is needed"),
+            (["--timeout", "x", "1"], 2, "takes seconds"),
+            (["--set", "foo=1", str(os.getpid())], 2, "unknown option 'foo'"),
+            (["--what"], 2, "unknown option"),
+            (["999999999"], 1, "no such process")):
+        got = hosts.run([options.tidemark, "attach", *arguments], folder)
+        tap.add(got.returncode == status and text in got.stderr,
+                "wrong use: " + text, got)
+    target = Target(["sleep", "5"], folder)
+    got = hosts.run(["env", "PATH=/nonexistent", options.tidemark, "attach",
+                     str(target.process.pid)], folder)
+    target.process.kill()
+    target.process.communicate()
+    tap.add(got.returncode == 1 and "gdb is needed" in got.stderr,
+            "without gdb: it is said", got)
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--tidemark", required=True)
+    parser.add_argument("--hidden")
+    parser.add_argument("lua")
+    options = parser.parse_args()
+    options.tidemark = os.path.abspath(options.tidemark)
+    if options.hidden:
+        options.hidden = os.path.abspath(options.hidden)
+    for key in ("TIDEMARK", "LUA_INIT", "LUA_INIT_5_4", "LD_PRELOAD"):
+        os.environ.pop(key, None)
+    tap = hosts.Tap()
+    with tempfile.TemporaryDirectory() as folder:
+        for name, text in (("busy.lua", BUSY), ("idle.lua", IDLE)):
+            with open(os.path.join(folder, name), "w", encoding="utf-8") as f:
+                f.write(text)
+        check_wrong_use(options, tap, folder)
+        if not shutil.which("gdb") or not can_trace(options, folder):
+            tap.n += 1
+            print("ok %d - attaching # SKIP no gdb, or it may not trace" %
+                  tap.n)
+        else:
+            check_busy(options, tap, folder)
+            check_idle(options, tap, folder)
+            check_refused(options, tap, folder)
+    print("1..%d" % tap.n)
+    return 1 if tap.n_failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
