@@ -21,7 +21,7 @@ static const char usage[] =
     "are added up.\n"
     "\n"
     "  --by WHAT       line (default), function, stack, kind or group; state:\n"
-    "                  one row for each lua_State, or the few that shared a heap\n"
+    "                  a row for each lua_State, or those that shared a heap\n"
     "  --sort KEY      alloc (default), blocks, live, live_blocks, freed,\n"
     "                  young, peak, calls, per_call, worst, total, name, line\n"
     "  --reverse       the other way round\n"
