@@ -191,6 +191,7 @@ static void fold_columns(struct tide_heap *h)
         head->column_cycle[k] = head->column_cycle[2 * k + 1];
         head->column_mono_ns[k] = head->column_mono_ns[2 * k + 1];
         head->column_bytes[k] = head->column_bytes[2 * k + 1];
+        head->column_alloc[k] = head->column_alloc[2 * k + 1];
     }
     for (uint32_t i = 1; i < head->n_floors; i++)
         for (uint32_t k = 0; k < n; k++)
@@ -224,6 +225,7 @@ static void add_column(struct tide_heap *h)
     head->column_cycle[k] = h->gc.noted_cycle;
     head->column_mono_ns[k] = h->gc.flip_ns;
     head->column_bytes[k] = sum;
+    head->column_alloc[k] = h->gc.cycle_alloc;
     head->n_passes++;
     TIDE_PUBLISH(&head->n_columns, k + 1);
 }
@@ -262,8 +264,7 @@ static void pass_cells(struct tide_heap *h, uint8_t mode, uint64_t now)
     const bool has_noted = w->noted_cycle != 0;
     if (w->stride == 0)
         w->stride = 1;
-    const bool is_due =
-        h->cycle >= w->next_cycle && mode != TIDE_P_MODE_MINOR;
+    const bool is_due = h->cycle >= w->next_cycle && mode != TIDE_P_MODE_MINOR;
     const bool notes = is_due && can_afford(h, now);
     if (is_due && !notes)
         h->head->n_skipped++;
@@ -380,8 +381,7 @@ static void add_cycle(struct tide_heap *h, const struct asker *asker,
 static void note_rates(struct tide_heap *h, uint64_t now)
 {
     const struct tide_p_cycle *c = last_cycle(h);
-    const uint64_t before =
-        h->head->before_bytes - h->head->before_freed_bytes;
+    const uint64_t before = h->head->before_bytes - h->head->before_freed_bytes;
     const struct tide_gc_counters counters = {
         .heap_kb = (double)(h->live_bytes + before) / 1024,
         .peak_heap_kb = (double)(h->peak_bytes + before) / 1024,

@@ -173,10 +173,11 @@ struct tide_p_heap {
     uint32_t pid;          /* of the process; 0: the header's (not merged) */
     uint32_t reserved1;    /* 0 */
     uint64_t reserved[11]; /* 0 */
-    /* of column i: which collection, when it was over, what then lived */
+    /* of column i: which collection, when it was noted, what of it survived */
     uint32_t column_cycle[TIDE_P_FLOORS];
     uint64_t column_mono_ns[TIDE_P_FLOORS];
     uint64_t column_bytes[TIDE_P_FLOORS];
+    uint64_t column_alloc[TIDE_P_FLOORS]; /* allocated in all by then */
 };
 
 enum tide_p_what {
@@ -369,7 +370,7 @@ TIDE_P_AT(header, command, 736);
 static_assert(sizeof(struct tide_p_extent) == 16, "extent");
 TIDE_P_AT(extent, ordinal, 4);
 TIDE_P_AT(extent, n_pages, 12);
-static_assert(sizeof(struct tide_p_heap) == 568, "heap");
+static_assert(sizeof(struct tide_p_heap) == 696, "heap");
 TIDE_P_AT(heap, string_bytes, 24);
 TIDE_P_AT(heap, peak_epoch, 32);
 TIDE_P_AT(heap, peak_bytes, 40);

@@ -201,9 +201,15 @@ static struct automatic sum_automatic(const struct tide_model *model)
     return sum;
 }
 
+/* Not but for a moment: the usual interpreter starts in that mode. */
+static bool is_generational(const struct automatic *sum)
+{
+    return (sum->n_minor + sum->n_major) * 10 > sum->n;
+}
+
 static void find_restless(struct tide_model *model, const struct automatic *sum)
 {
-    if (sum->n_minor + sum->n_major > 0 || sum->n < CYCLES_LEAST ||
+    if (is_generational(sum) || sum->n < CYCLES_LEAST ||
         sum->alloc_bytes > sum->after_bytes * 0.35)
         return;
     char a[TIDE_R_UNIT_MAX], b[TIDE_R_UNIT_MAX], pause[64] = "";
@@ -239,8 +245,8 @@ static void find_generational(struct tide_model *model,
 {
     const double share = young_share(model);
     const double floor = sum->n == 0 ? 0 : sum->after_bytes / (double)sum->n;
-    if (sum->n_minor + sum->n_major > 0 || sum->n < CYCLES_LEAST ||
-        share < 0.9 || floor < (double)MIB)
+    if (is_generational(sum) || sum->n < CYCLES_LEAST || share < 0.9 ||
+        floor < (double)MIB)
         return;
     char a[TIDE_R_UNIT_MAX], b[TIDE_R_UNIT_MAX];
     struct tide_r_finding *finding = tideR_finding(

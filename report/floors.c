@@ -9,10 +9,12 @@
 
 #include "model_impl.h"
 
-#define MINORS_LEAST 20u  /* collections of a heap that does not grow */
-#define WARM_PART    4u   /* the first quarter of the columns is warming up */
-#define LATE_PART    0.6  /* of the time: the rest is late ... */
-#define LATE_GROWTH  0.15 /* ... and has at least so much of the growth */
+#define MINORS_LEAST  20u  /* collections of a heap that does not grow */
+#define WARM_PART     4u   /* the first quarter of the columns is warming up */
+#define LATE_PART     0.6  /* of the work: the rest is late ... */
+#define LATE_GROWTH   0.15 /* ... and has at least so much of the growth */
+#define LAST_DOUBLING 0.45 /* of the work: the last one is no earlier */
+#define LAST_RISE     0.4  /* of the time: the last one is no earlier */
 
 /* The heap that says most: with the most columns, then the most collections. */
 static const struct tide_p_view *best_view(const struct tide_model *model,
@@ -45,6 +47,7 @@ static void fill_columns(const struct tide_model *model,
                 ? (double)(head->column_mono_ns[i] - start) / 1e9
                 : 0;
         floors->heap[i] = head->column_bytes[i];
+        floors->alloc[i] = (double)head->column_alloc[i];
     }
 }
 
@@ -53,16 +56,21 @@ static void fill_columns(const struct tide_model *model,
 ** nothing of the work before.
 */
 static void find_end_of_work(const struct tide_model *model,
+                             const struct tide_p_view *view,
                              struct tide_r_floors *floors)
 {
     floors->n_work = floors->n;
     floors->end_s = model->seconds;
+    floors->end_alloc = 0;
+    for (uint32_t i = 1; i < view->n_cells; i++)
+        floors->end_alloc += (double)view->cells[i].alloc_bytes;
     while (floors->n_work >= 3) {
         const uint32_t i = floors->n_work - 1;
         if (floors->heap[i] > floors->heap[i - 1] / 2 ||
             floors->seconds[i] < model->seconds * 0.75)
             break;
         floors->end_s = floors->seconds[i];
+        floors->end_alloc = floors->alloc[i];
         floors->n_work--;
     }
 }
@@ -92,7 +100,7 @@ enum tide_err tideR_fill_floors(struct tide_model *model)
         return TIDE_OK;
     floors->n = view->n_columns;
     fill_columns(model, view->head, floors);
-    find_end_of_work(model, floors);
+    find_end_of_work(model, view, floors);
     for (uint32_t i = 1; i < model->n_stacks; i++)
         if (model->stacks[i].heap == heap &&
             model->stacks[i].cell < view->n_floors)
@@ -100,33 +108,76 @@ enum tide_err tideR_fill_floors(struct tide_model *model)
     return TIDE_OK;
 }
 
-/* The floor at a moment, between the columns; `last` is the last column. */
+/*
+** The floor when so much had been allocated, between the columns; `last` is
+** the last column.
+*/
 static double floor_at(const struct tide_r_floors *floors, const uint64_t *row,
-                       uint32_t last, double seconds)
+                       uint32_t last, double alloc)
 {
     uint32_t i = 0;
-    while (i < last && floors->seconds[i + 1] < seconds)
+    while (i < last && floors->alloc[i + 1] < alloc)
         i++;
-    if (i == last || floors->seconds[i + 1] <= floors->seconds[i])
+    if (i == last || floors->alloc[i + 1] <= floors->alloc[i])
         return (double)row[i];
-    const double part = (seconds - floors->seconds[i]) /
-                        (floors->seconds[i + 1] - floors->seconds[i]);
+    const double part =
+        (alloc - floors->alloc[i]) / (floors->alloc[i + 1] - floors->alloc[i]);
     return (double)row[i] +
            ((double)row[i + 1] - (double)row[i]) * (part > 0 ? part : 0);
 }
 
-/* Did it go on rising in the last part of the work? */
-static bool is_rising_still(const struct tide_r_floors *floors,
-                            const uint64_t *row, uint32_t first, uint32_t last,
-                            uint64_t live_bytes)
+/* The part of the growth that came late, by what had been allocated. */
+static double late_growth(const struct tide_r_floors *floors,
+                          const uint64_t *row, uint32_t first, uint32_t last,
+                          uint64_t live_bytes)
 {
     const double growth = (double)row[last] - (double)row[first];
-    const double start = floors->seconds[first];
-    const double middle = start + (floors->end_s - start) * LATE_PART;
+    const double start = floors->alloc[first];
+    const double middle = start + (floors->end_alloc - start) * LATE_PART;
     double end = (double)row[last];
     if (floors->n_work == floors->n && (double)live_bytes > end)
         end = (double)live_bytes;
-    return end - floor_at(floors, row, last, middle) >= growth * LATE_GROWTH;
+    return (end - floor_at(floors, row, last, middle)) / growth;
+}
+
+/* How a row goes from column to column. */
+struct steps {
+    uint32_t n;
+    uint32_t n_rises;
+    uint32_t n_doublings; /* of the rises: by half and more */
+    uint32_t last_rise;   /* column that it led to */
+    double rises;         /* bytes */
+    double falls;
+};
+
+static struct steps count_steps(const uint64_t *row, uint32_t first,
+                                uint32_t last)
+{
+    struct steps steps = {.n = last - first};
+    for (uint32_t i = first; i < last; i++) {
+        const double step = (double)row[i + 1] - (double)row[i];
+        if (step > 0) {
+            steps.n_rises++;
+            steps.n_doublings += step >= (double)row[i] / 2;
+            steps.last_rise = i + 1;
+            steps.rises += step;
+        } else {
+            steps.falls -= step;
+        }
+    }
+    return steps;
+}
+
+/*
+** A table that grows for ever does so by doubling: rarely, each time later by
+** as much as it took so far.
+*/
+static bool is_doubling(const struct tide_r_floors *floors,
+                        const struct steps *steps)
+{
+    return steps->falls == 0 && steps->n_rises >= 3 &&
+           steps->n_doublings == steps->n_rises &&
+           floors->alloc[steps->last_rise] >= floors->end_alloc * LAST_DOUBLING;
 }
 
 /*
@@ -136,22 +187,17 @@ static bool is_rising_still(const struct tide_r_floors *floors,
 static unsigned judge(const struct tide_r_floors *floors, const uint64_t *row,
                       uint32_t first, uint32_t last, uint64_t live_bytes)
 {
-    const uint32_t n_steps = last - first;
-    uint32_t n_rises = 0;
-    double rises = 0, falls = 0;
-    for (uint32_t i = first; i < last; i++) {
-        const double step = (double)row[i + 1] - (double)row[i];
-        n_rises += step > 0;
-        rises += step > 0 ? step : 0;
-        falls -= step < 0 ? step : 0;
-    }
-    if (rises - falls <= 0 || falls > rises * 0.1 || n_rises < 3 ||
-        n_rises * 10 < n_steps * 6 ||
-        !is_rising_still(floors, row, first, last, live_bytes))
+    const struct steps steps = count_steps(row, first, last);
+    if (steps.rises - steps.falls <= 0 || steps.falls > steps.rises * 0.1 ||
+        steps.n_rises < 3 ||
+        floors->seconds[steps.last_rise] < floors->end_s * LAST_RISE)
         return 0;
-    if (n_rises * 10 >= n_steps * 9 && n_steps >= 8)
+    if (steps.n_rises * 10 < steps.n * 6 ||
+        late_growth(floors, row, first, last, live_bytes) < LATE_GROWTH)
+        return is_doubling(floors, &steps) ? 1 : 0;
+    if (steps.n_rises * 10 >= steps.n * 9 && steps.n >= 8)
         return 3;
-    return n_rises == n_steps || n_steps >= 8 ? 2 : 1;
+    return steps.n_rises == steps.n || steps.n >= 8 ? 2 : 1;
 }
 
 struct tide_r_trend tideR_trend(const struct tide_r_floors *floors,

@@ -154,8 +154,10 @@ struct tide_r_floors {
     uint32_t n;      /* columns; 0: nothing is known */
     uint32_t n_work; /* without those that see all let go of at the end */
     double end_s;    /* the end of the work: see n_work */
+    double end_alloc;
     uint32_t cycles[TIDE_P_FLOORS];
     double seconds[TIDE_P_FLOORS]; /* since the start of the run */
+    double alloc[TIDE_P_FLOORS];   /* bytes allocated by then */
     uint64_t heap[TIDE_P_FLOORS];  /* of all lines */
 };
 

@@ -128,9 +128,9 @@ def check_man(cli):
     """What the command takes and prints stands in the man page."""
     with open(cli.man, encoding="utf-8") as file:
         man = file.read().replace("\\--", "--")
-    for command in ("run", "report", "check"):
+    for command in ("run", "report", "gc", "check"):
         text = cli("help", command).stdout.decode()
-        missing = [word for word in re.findall(r"--[a-z]+", text)
+        missing = [word for word in re.findall(r"--[a-z][a-z-]*", text)
                    if "**%s**" % word not in man]
         cli.tap.add(text and not missing, "the man page has the options of " +
                     command, missing)
@@ -144,8 +144,9 @@ def check_man(cli):
     def collect(value):
         if isinstance(value, dict):
             names.update(value)
-            for inner in value.values():
-                collect(inner)
+            for name, inner in value.items():
+                if name != "evidence":  # differs from finding to finding
+                    collect(inner)
         elif isinstance(value, list):
             for inner in value[:1]:
                 collect(inner)
