@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Findings and gates, on programs whose leak and churn lines are known; TAP.
 
-usage: leaks.py --tidemark FILE [--api FILE] -- INTERPRETER [ARG..]
+usage: leaks.py --tidemark FILE [--module FILE] -- INTERPRETER [ARG..]
 
 Generates programs from templates: half of them leak at one line, a kilobyte and
 more for each collection, beside churn of many sorts; half of them only look as
@@ -288,6 +288,109 @@ def check_collector(tap, runner):
                 report["gc"]["ReclaimedKb"]) < 1, "... nor what they freed")
 
 
+# Of the cases: the kind of finding and the marker of the line; a kind alone
+# must not be there at all.
+CASES = {
+    "01": [("leak", "wrap"), ("leak", "body"), ("memory", "wrap")],
+    "02": [("churn", "hot"), ("leak", "")],
+    "03": [("churn", "hot"), ("leak", "")],
+    "05": [("churn", "hot"), ("leak", "")],
+    "06": [("memory", "grow"), ("leak", "")],
+    "07": [("leak", "nodes"), ("leak", "tree")],
+    "08": [("gc", "collect"), ("churn", "build"), ("leak", "")],
+    "10": [("leak", "buffer"), ("leak", "fnend")],
+    "11": [("leak", "load"), ("leak", "text")],
+    "12": [("churn", "rep"), ("churn", "sub"), ("leak", "")],
+    "14": [("leak", "tb"), ("leak", "rec")],
+    "16": [("churn", "wrap"), ("leak", "")],
+    "17": [("leak", "option"), ("leak", "append")],
+    "18": [("memory", "rep"), ("leak", "")],
+    "20": [("churn", "bind"), ("leak", "")],
+    "23": [("gc", "stop"), ("churn", "churn"), ("leak", "")],
+    "25": [("churn", "touch"), ("leak", "")],
+    "28": [("memory", "append")],
+    "30": [("churn", "node"), ("churn", "guard"), ("leak", "")],
+    "32": [("leak", "")],
+}
+CASES_DIR = os.path.join(os.path.dirname(os.path.dirname(
+    os.path.abspath(__file__))), "cases")
+
+
+def check_cases(tap, runner):
+    for name in sorted(os.listdir(CASES_DIR)):
+        if not name.endswith(".lua") or name[:2] not in CASES:
+            continue
+        with open(os.path.join(CASES_DIR, name), encoding="utf-8") as file:
+            text = file.read()
+        _, report = runner.run(text)
+        for kind, marker in CASES[name[:2]]:
+            lines = [f["line"] for f in found(report, kind)]
+            if marker:
+                tap.add(line_of(text, marker) in lines,
+                        "case %s: %s at %s" % (name[:2], kind, marker),
+                        report["findings"])
+            else:
+                tap.add(not lines, "case %s: no %s" % (name[:2], kind), lines)
+
+
+WATCHERS = """
+package.cpath = "%s;" .. package.cpath
+local tidemark = require "tidemark"
+local now, heap = 0, 100
+local w = tidemark.gcwatch{window = 5, heap = function() return heap end,
+  clock = function() return now end}
+local function at(t, kb) now, heap = t, kb w:sample() end
+at(1, 200) at(2, 150) at(3, 140) at(4, 160)
+local s = w:stats()
+assert(s.HeapKb == 160 and s.PeakHeapKb == 200, "heap")
+assert(s.Cycles == 1 and s.LastReclaimKb == 60, "drops in a row")
+assert(s.AllocKbPerSec == 30 and s.CyclesPerMin == 15, "partial window")
+w:sample(5)
+assert(w:stats(9).AllocKbPerSec == 24, "closed window")
+w:close() w:close()
+heap = 1000 w:sample(20)
+assert(w:stats(20).HeapKb == 160, "closed")
+for _, bad in ipairs{{heap = 1}, {clock = "x"}, {window = 0}, {window = "w"}} do
+  assert(not pcall(tidemark.gcwatch, bad), "wrong arguments")
+end
+assert(not pcall(tidemark.gcwatch, 3))
+assert(not pcall(tidemark.gcwatch, {heap = function() return nil end}))
+
+local clock = 0
+local e = tidemark.gcwatch{clock = function() return clock end}
+local before = e:stats()
+for i = 1, 10 do
+  local x for k = 1, 1000 do x = {k} end
+  collectgarbage()
+end
+clock = 10
+local after = e:stats()
+local n = after.Cycles - before.Cycles
+assert(n >= 10, "cycles " .. n)
+assert(math.abs(after.CyclesPerMin - n * 6) < 1e-6, "cycles per minute")
+local kb = collectgarbage("count")
+assert(math.abs(e:stats().HeapKb - kb) < 2, "heap")
+assert(after.AllocKbPerSec * 10 >= 10 * 1000 * 72 / 1024, "allocated")
+assert(after.ReclaimedKb - before.ReclaimedKb > 10 * 1000 * 72 / 1024 * 0.9)
+assert(math.abs(after.AvgReclaimKb * after.Cycles - after.ReclaimedKb) < 1e-3)
+print("fine")
+"""
+
+
+def check_watchers(tap, runner):
+    if runner.options.module is None:
+        return
+    text = WATCHERS % runner.options.module
+    out, _ = runner.run(text)
+    tap.add(out == "fine\n", "watchers in Lua, profiled", out)
+    path = os.path.join(runner.folder, "prog.lua")
+    ran = subprocess.run(runner.options.interpreter + [path], check=False,
+                         stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                         cwd=runner.folder, encoding="utf-8", timeout=60)
+    tap.add(ran.stdout == "fine\n", "watchers in Lua, attached in mid-life",
+            ran.stderr)
+
+
 def check_gates(tap, runner):
     setup, body = LEAKS["log"]
     text = program("incremental", 600, setup, body, CHURNS["tables"])
@@ -329,6 +432,7 @@ def check_gates(tap, runner):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--tidemark", required=True)
+    parser.add_argument("--module", help="the Lua module, tidemark.so")
     parser.add_argument("interpreter", nargs="+")
     options = parser.parse_args()
     tap = Tap()
@@ -340,6 +444,8 @@ def main():
         check_asked(tap, runner)
         check_collector(tap, runner)
         check_gates(tap, runner)
+        check_cases(tap, runner)
+        check_watchers(tap, runner)
     print("1..%d" % tap.n)
     return tap.bad > 0
 
