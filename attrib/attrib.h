@@ -80,6 +80,7 @@ struct tide_thread {
     struct tide_frame *frames;
     uint32_t n_frames;
     uint32_t max_frames;
+    uint32_t n_finalizers; /* of these frames: called by the collector */
     uint32_t base; /* node that the frames hang below */
     bool on_chain;
     struct tide_thread *resumer; /* chain neighbour below */
@@ -331,6 +332,8 @@ bool tideT_shadow_settle(struct tide_heap *h, struct tide_thread *t);
 void tideT_shadow_rebase(struct tide_heap *h, struct tide_thread *t,
                          uint32_t base);
 void tideT_shadow_clear(struct tide_heap *h, struct tide_thread *t);
+/* Pops what has returned. */
+void tideT_shadow_trim(struct tide_heap *h, struct tide_thread *t);
 uint32_t tideT_shadow_node(const struct tide_thread *t);
 /*
 ** The node of the innermost frame, and its function, without a mark or a call

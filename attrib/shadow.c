@@ -74,6 +74,7 @@ static void finish_frame(struct tide_heap *h, const struct tide_thread *t,
     if (!f->is_finalizer)
         return;
     /* it was not the doing of the calls that it interrupted */
+    tide_assert(t->on_chain);
     for (struct tide_thread *on = h->cur; on != NULL; on = on->resumer)
         on->clock -= bytes;
 }
@@ -81,7 +82,9 @@ static void finish_frame(struct tide_heap *h, const struct tide_thread *t,
 static void pop_frame(struct tide_heap *h, struct tide_thread *t)
 {
     tide_assert(t->n_frames > 0);
-    finish_frame(h, t, &t->frames[--t->n_frames]);
+    const struct tide_frame *f = &t->frames[--t->n_frames];
+    t->n_finalizers -= f->is_finalizer;
+    finish_frame(h, t, f);
 }
 
 void tideT_shadow_clear(struct tide_heap *h, struct tide_thread *t)
@@ -157,6 +160,7 @@ static void push_frame(struct tide_heap *h, struct tide_thread *t, size_t i)
     f->is_lua = is_lua;
     f->is_finalizer = (before & h->cal->layout.cist_fin) != 0;
     f->start = tideT_clock(h, t);
+    t->n_finalizers += f->is_finalizer;
     if (f->is_finalizer)
         f->parent = finalizer_node(h);
     else
@@ -253,6 +257,15 @@ bool tideT_shadow_settle(struct tide_heap *h, struct tide_thread *t)
     return true;
 }
 
+void tideT_shadow_trim(struct tide_heap *h, struct tide_thread *t)
+{
+    char *top = tideT_L_ci(t->L);
+    if (top != NULL && tideT_ci_previous(top) != NULL)
+        trim(h, t, top);
+    else
+        tideT_shadow_clear(h, t);
+}
+
 #define PEEK_MAX 64u /* new frames that a peek looks at */
 
 uint32_t tideT_shadow_peek(struct tide_heap *h, const struct tide_thread *t,
@@ -291,11 +304,7 @@ uint32_t tideT_shadow_peek(struct tide_heap *h, const struct tide_thread *t,
 void tideT_shadow_rebase(struct tide_heap *h, struct tide_thread *t,
                          uint32_t base)
 {
-    char *top = tideT_L_ci(t->L);
-    if (top != NULL && tideT_ci_previous(top) != NULL)
-        trim(h, t, top);
-    else
-        tideT_shadow_clear(h, t);
+    tideT_shadow_trim(h, t);
     tide_assert(base < h->n_nodes);
     uint32_t parent = base;
     t->base = base;

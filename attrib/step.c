@@ -266,7 +266,7 @@ static TIDE_NOINLINE bool step_resumed(struct tide_heap *h,
                                        struct tide_thread *t)
 {
     struct tide_thread *by = t->resumer;
-    if (by == NULL || tideT_L_status(t->L) != 0 ||
+    if (by == NULL || t->n_finalizers != 0 || tideT_L_status(t->L) != 0 ||
         (*by->link & TIDE_CIST_MARK) == 0 || tideT_L_status(by->L) != 0 ||
         tideT_resumed_by(by->L) != t->L)
         return false;

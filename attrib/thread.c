@@ -59,6 +59,7 @@ static void pop_chain(struct tide_heap *h)
 {
     struct tide_thread *t = h->cur;
     tide_assert(t != h->main && t->on_chain && t->above == NULL);
+    tideT_shadow_trim(h, t); /* finalizers have returned: see finish_frame */
     t->clock = tideT_clock(h, t);
     t->on_chain = false;
     t->link = &tideT_link_invalid;
