@@ -182,7 +182,9 @@ void tideT_calibrate(struct tide_cal *cal)
         return;
     }
     p->api = &cal->api;
+    TIDE_WORDS_BEGIN();
     run_probe(p, cal);
+    TIDE_WORDS_END();
     cal->layout = p->layout;
     cal->has_layout = p->fault[0] == '\0';
     tideT_ev_choose(&p->evidence, cal);

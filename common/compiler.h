@@ -31,6 +31,23 @@
 /* For code that reads memory of a private layout on purpose. */
 #define TIDE_NO_SANITIZE    __attribute__((no_sanitize("address", "undefined")))
 
+/*
+** For programs that run under valgrind; a few instructions elsewhere.
+** TIDE_CODE_CHANGED  code at an address was changed and must be translated anew
+** TIDE_WORDS_BEGIN   stack words are read that nobody has written: no errors
+** TIDE_WORDS_END     from here on errors count again
+*/
+#if defined(TIDE_HAS_VALGRIND_H)
+# include <valgrind/valgrind.h>
+# define TIDE_CODE_CHANGED(at, n) VALGRIND_DISCARD_TRANSLATIONS(at, n)
+# define TIDE_WORDS_BEGIN()       VALGRIND_DISABLE_ERROR_REPORTING
+# define TIDE_WORDS_END()         VALGRIND_ENABLE_ERROR_REPORTING
+#else
+# define TIDE_CODE_CHANGED(at, n) ((void)(at), (void)(n))
+# define TIDE_WORDS_BEGIN()       ((void)0)
+# define TIDE_WORDS_END()         ((void)0)
+#endif
+
 /* Store and load across threads or processes: contents, then length. */
 #define TIDE_PUBLISH(p, v)  __atomic_store_n((p), (v), __ATOMIC_RELEASE)
 #define TIDE_OBSERVE(p)     __atomic_load_n((p), __ATOMIC_ACQUIRE)

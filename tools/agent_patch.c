@@ -107,6 +107,7 @@ static bool write_code(uint8_t *to, const uint8_t *bytes, size_t n)
         (write_by_file(to, bytes, n) && memcmp(to, bytes, n) == 0) ||
         (write_by_rights(to, bytes, n) && memcmp(to, bytes, n) == 0);
     __builtin___clear_cache((char *)to, (char *)to + n);
+    TIDE_CODE_CHANGED(to, n);
     return is_written;
 }
 
