@@ -1,0 +1,244 @@
+#!/usr/bin/env python3
+"""Programs that go to the ends of what Lua can do; prints TAP.
+
+usage: extremes.py --tidemark FILE -- INTERPRETER [ARG..]
+
+Each program is short and its bytes are known by arithmetic on the sizes of
+Lua's objects: a table is 56 bytes, an array slot 16.
+"""
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+SECONDS = 240
+
+DEEP = """
+local function deep(n)
+  local t = {n}
+  if n == 0 then return 0 end
+  local r = deep(n - 1)
+  return r + #t
+end
+print(deep(180000))
+print(pcall(function() local function endless(n) return 1 + endless(n) end
+  endless(1) end))
+"""
+
+COROUTINES = """
+local parked = {}
+for i = 1, 100000 do
+  local co = coroutine.wrap(function(a)
+    while true do
+      local t = {a}
+      a = coroutine.yield(t)
+    end
+  end)
+  co(i)
+  parked[i] = co
+end
+for i = 1, #parked do parked[i](i) end
+print(#parked)
+"""
+
+CHUNKS = """
+local sum = 0
+for i = 1, 200000 do
+  local f = load("local t = {" .. i .. "} return t[1]")
+  sum = sum + f()
+end
+print(sum)
+"""
+
+# Chunks that die and whose addresses are used again, under two names.
+REUSED = """
+local text = {a = "return {1, 2, 3}", b = "\\n\\nreturn {1, 2, 3, 4, 5}"}
+for i = 1, 20000 do
+  local name = i % 3 == 0 and "b" or "a"
+  assert(load(text[name], "@" .. name .. ".lua"))()
+  if i % 100 == 0 then
+    coroutine.wrap(function() collectgarbage() end)()
+  end
+end
+print("done")
+"""
+
+HOOKED = """
+local function lines(...)
+  local a = {}
+  local b = {
+    1, 2, 3,
+    x = 1,
+  }
+  local c =
+    {...}
+  local d = {
+    tostring(1),
+    select(2, ...)
+  }
+  return a, b, c, d
+end
+for i = 1, 1000 do lines(1, 2, 3, 4) end
+print("done")
+"""
+HOOKS = {
+    "count": 'debug.sethook(function() end, "", 1000000000) ',
+    "every instruction": 'debug.sethook(function() end, "", 1) ',
+    "lines, calls and returns": 'debug.sethook(function() end, "lcr") ',
+}
+
+TAILS = """
+local function odd(n) local t = {n} return even(n - 1) end
+function even(n)
+  if n <= 0 then return "done" end
+  local t = {n, n}
+  return odd(n - 1)
+end
+odd = odd
+_G.odd = odd
+print(even(200000))
+"""
+
+
+class Tap:
+    def __init__(self):
+        self.n = 0
+        self.failed = 0
+
+    def check(self, good, name, why=""):
+        self.n += 1
+        print("%sok %d - %s" % ("" if good else "not ", self.n, name))
+        if not good:
+            self.failed += 1
+            print("\n".join("# " + line for line in str(why).splitlines()))
+        sys.stdout.flush()
+
+
+def run(command, folder):
+    return subprocess.run(command, cwd=folder, text=True, timeout=SECONDS,
+                          stdin=subprocess.DEVNULL, capture_output=True)
+
+
+def profile(options, tap, folder, name, program):
+    """Runs a program plain and profiled; its report, None when it failed."""
+    with open(os.path.join(folder, name + ".lua"), "w",
+              encoding="utf-8") as file:
+        file.write(program)
+    plain = run(options.interpreter + [name + ".lua"], folder)
+    traced = run([options.tidemark, "run", "--report", "none", "-o",
+                  name + ".tide", "--"] + options.interpreter +
+                 [name + ".lua"], folder)
+    tap.check((plain.returncode, plain.stdout) ==
+              (traced.returncode, traced.stdout),
+              name + ": it does what it does",
+              traced.stderr[-1000:])
+    check = run([options.tidemark, "check", name + ".tide"], folder)
+    tap.check(check.returncode == 0, name + ": the books balance",
+              check.stdout + check.stderr)
+    report = run([options.tidemark, "report", "--json", "--top", "0",
+                  name + ".tide"], folder)
+    return json.loads(report.stdout) if report.returncode == 0 else None
+
+
+def line_of(report, source, line):
+    for row in report["lines"]:
+        if row["source"] == source and row["line"] == line:
+            return row
+    return {"alloc_bytes": 0, "alloc_blocks": 0, "kinds": {}}
+
+
+def bytes_of(row, *kinds):
+    return sum(row["kinds"].get(kind, {}).get("alloc_bytes", 0)
+               for kind in kinds)
+
+
+def deep(options, tap, folder):
+    report = profile(options, tap, folder, "deep", DEEP)
+    row = line_of(report, "deep.lua", 3)
+    tap.check(bytes_of(row, "table", "storage") == 180001 * 72,
+              "deep: 180,001 frames, a table each", row)
+    tap.check(len(report["stacks"]) < 200,
+              "deep: recursion does not blow the tree up",
+              len(report["stacks"]))
+
+
+def coroutines(options, tap, folder):
+    report = profile(options, tap, folder, "coroutines", COROUTINES)
+    row = line_of(report, "coroutines.lua", 6)
+    tap.check(bytes_of(row, "table", "storage") == 200000 * 72,
+              "coroutines: 100,000, each resumed twice", row)
+    tap.check(len(report["stacks"]) < 200,
+              "coroutines: they share their stacks", len(report["stacks"]))
+    tap.check(report["kinds"]["thread"]["live_blocks"] >= 200000,
+              "coroutines: threads and their stacks are alive",
+              report["kinds"]["thread"])
+
+
+def chunks(options, tap, folder):
+    report = profile(options, tap, folder, "chunks", CHUNKS)
+    other = [row for row in report["lines"]
+             if row["source"] == "[other chunks]"]
+    tap.check(len(other) == 1 and other[0]["alloc_bytes"] >= 199000 * 72,
+              "chunks: those beyond the limit share a row", other)
+    tap.check(len(report["lines"]) < 300 and len(report["functions"]) < 300,
+              "chunks: tables are bounded",
+              (len(report["lines"]), len(report["functions"])))
+
+
+def reused(options, tap, folder):
+    report = profile(options, tap, folder, "reused", REUSED)
+    a = line_of(report, "a.lua", 1)
+    b = line_of(report, "b.lua", 3)
+    n = sum(1 for i in range(1, 20001) if i % 3 == 0)
+    tap.check(bytes_of(a, "table", "storage") == (20000 - n) * (56 + 48),
+              "reused: chunk a's line has all of its bytes", a)
+    tap.check(bytes_of(b, "table", "storage") == n * (56 + 80),
+              "reused: chunk b's line has all of its bytes", b)
+
+
+def hooks(options, tap, folder):
+    plain = profile(options, tap, folder, "hooked", HOOKED)
+    want = {line: bytes_of(line_of(plain, "hooked.lua", line), "table",
+                           "storage") for line in range(2, 18)}
+    tap.check(sum(want.values()) >= 4 * 56000, "hooked: constructors are seen",
+              want)
+    for name, hook in HOOKS.items():
+        report = profile(options, tap, folder, "hooked", hook + HOOKED)
+        got = {line: bytes_of(line_of(report, "hooked.lua", line), "table",
+                              "storage") for line in range(2, 18)}
+        tap.check(got == want, "hooked: %s: the same lines" % name,
+                  (got, want))
+
+
+def tails(options, tap, folder):
+    report = profile(options, tap, folder, "tails", TAILS)
+    even = line_of(report, "tails.lua", 5)
+    odd = line_of(report, "tails.lua", 2)
+    tap.check((bytes_of(odd, "table", "storage"),
+               bytes_of(even, "table", "storage")) ==
+              (100000 * 72, 100000 * 88), "tails: each has its own tables",
+              (odd, even))
+    calls = {row["name"]: row["calls"] for row in report["functions"]}
+    tap.check(calls.get("even") == 100000 or calls.get("odd") == 100000,
+              "tails: a tail call is an activation", calls)
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--tidemark", required=True)
+    parser.add_argument("interpreter", nargs="+")
+    options = parser.parse_args()
+    for key in ("TIDEMARK", "LUA_INIT", "LUA_INIT_5_4"):
+        os.environ.pop(key, None)
+    tap = Tap()
+    with tempfile.TemporaryDirectory() as folder:
+        for test in (deep, coroutines, chunks, reused, hooks, tails):
+            test(options, tap, folder)
+    print("1..%d" % tap.n)
+    return 1 if tap.failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
