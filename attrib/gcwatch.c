@@ -29,6 +29,7 @@
 #define FIRST_MOMENT_NS 1000000u   /* between two points, at first */
 #define RSS_EVERY_NS    100000000u /* reading it takes system calls */
 #define PASS_SHARE      128u       /* of the time that passes may take */
+#define PASS_CELL_NS    30u        /* about, for one cell */
 #define PASS_FREE_NS    20000000u  /* as if so much had gone by already */
 
 #define STATE_MARK  0u /* GCSpropagate */
@@ -251,7 +252,8 @@ static void note_held(struct tide_heap *h)
 static bool can_afford(const struct tide_heap *h, uint64_t now)
 {
     const uint64_t gone = now - h->head->open_mono_ns + PASS_FREE_NS;
-    return h->gc.pass_ns < gone / PASS_SHARE;
+    return h->gc.pass_ns + h->n_cells * (uint64_t)PASS_CELL_NS <
+           gone / PASS_SHARE;
 }
 
 /*
