@@ -135,6 +135,9 @@ void *tideA_arena_refill(struct tide_arena *arena, size_t class)
     if (n == 0)
         n = 1;
     unsigned char *p = first;
+#if TIDE_CHECK >= 1
+    memset(first, TIDE_POISON, n * slot);
+#endif
     for (size_t i = 1; i < n; i++, p += slot)
         *(void **)(void *)p = p + slot; /* slots 0 .. n-2 lead to the next */
     *(void **)(void *)p = arena->free[class];
@@ -142,6 +145,32 @@ void *tideA_arena_refill(struct tide_arena *arena, size_t class)
     arena->free[class] = *(void **)(void *)first;
     return first;
 }
+
+#if TIDE_CHECK >= 1
+static unsigned char *payload(void *slot)
+{
+    return (unsigned char *)slot + sizeof(void *); /* behind the link */
+}
+
+void tideA_arena_poison(void *slot, size_t class)
+{
+    const size_t n = tideA_slot_bytes(class) - sizeof(void *);
+    const unsigned char *p = payload(slot);
+    size_t same = 0;
+    while (same < n && p[same] == TIDE_POISON)
+        same++;
+    tide_assert(same < n); /* freed twice: its tag is never the pattern */
+    memset(payload(slot), TIDE_POISON, n);
+}
+
+void tideA_arena_unpoison(void *slot, size_t class)
+{
+    const size_t n = tideA_slot_bytes(class) - sizeof(void *);
+    const unsigned char *p = payload(slot);
+    for (size_t i = 0; i < n; i++)
+        tide_assert(p[i] == TIDE_POISON); /* written to after its free */
+}
+#endif
 
 static size_t page_of(const struct tide_arena *arena, const void *slot)
 {

@@ -17,6 +17,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "../common/assert.h"
 #include "../common/compiler.h"
 #include "tag.h"
 
@@ -73,11 +74,25 @@ TIDE_INLINE size_t tideA_slot_bytes(size_t class)
     return class * 8 + TIDE_TAG_BYTES;
 }
 
+/*
+** Checked builds fill free slots with a pattern, and look at it when they are
+** used again: a write to a freed block, or a second free, is found there.
+*/
+#if TIDE_CHECK >= 1
+# define TIDE_POISON 0xdd
+void tideA_arena_poison(void *slot, size_t class);
+void tideA_arena_unpoison(void *slot, size_t class);
+#else
+# define tideA_arena_poison(slot, class)   ((void)0)
+# define tideA_arena_unpoison(slot, class) ((void)0)
+#endif
+
 TIDE_INLINE void *tideA_arena_alloc(struct tide_arena *arena, size_t class)
 {
     void **slot = arena->free[class];
     if (TIDE_UNLIKELY(slot == NULL))
         return tideA_arena_refill(arena, class);
+    tideA_arena_unpoison(slot, class);
     arena->free[class] = *slot;
     return slot;
 }
@@ -85,6 +100,7 @@ TIDE_INLINE void *tideA_arena_alloc(struct tide_arena *arena, size_t class)
 TIDE_INLINE void tideA_arena_free(struct tide_arena *arena, void *slot,
                                   size_t class)
 {
+    tideA_arena_poison(slot, class);
     *(void **)slot = arena->free[class];
     arena->free[class] = slot;
 }

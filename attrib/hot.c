@@ -187,6 +187,7 @@ void *tideT_alloc(void *heap, void *ptr, size_t osize, size_t nsize,
         return alloc_unusual(h, osize, nsize, words);
     tideT_check_place(h);
     h->parts_left = parts;
+    tideA_arena_unpoison(block, class);
     h->store.arena.free[class] = *block;
     return charge_block(h, cell, block, nsize);
 }
