@@ -165,6 +165,17 @@ def check_profiles(tap, place, host, wanted_calls, name="work", n_files=None):
     return paths
 
 
+def find(program):
+    return shutil.which(program,
+                        path=os.environ["PATH"] + ":/usr/sbin:/sbin")
+
+
+def has_other_lua(program):
+    """It is linked to a Lua that is not 5.4."""
+    got = subprocess.run(["ldd", find(program)], capture_output=True,
+                         text=True)
+    return "liblua5." in got.stdout and "liblua5.4" not in got.stdout
+
+
 def is_there(*programs):
-    return all(shutil.which(p, path=os.environ["PATH"] + ":/usr/sbin:/sbin")
-               for p in programs)
+    return all(find(p) for p in programs)

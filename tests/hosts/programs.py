@@ -109,11 +109,41 @@ def luarocks(tap, place):
     tap.add(len(rows) > 10, "luarocks: lines of its modules", len(rows))
 
 
+def nmap(tap, place):
+    """LPeg in it asks for the allocator; coroutines by the dozen."""
+    place.write("work.nse", HOT + """
+description = "hot"
+categories = {"safe"}
+hostrule = function() return true end
+action = function() return "made " .. hot() end
+""")
+    got = [place.run(["nmap", "-n", "-Pn", "-sT", "-p", "1", "--script",
+                      place.path("work.nse"), "127.0.0.1"], p)
+           for p in (False, True)]
+    tap.add(all("made 500" in g.stdout and g.returncode == 0 for g in got),
+            "nmap: its script runs", got)
+    common.check_profiles(tap, place, "nmap", 1, n_files=1)
+
+
+def highlight(tap, place):
+    """Several states one after the other, at the same address."""
+    place.write("in.c", "int main(void) { return 0; }\n")
+    both(tap, place, "highlight", ["highlight", "-O", "ansi", "-i", "in.c"])
+    paths = place.found()
+    tap.add(len(paths) == 1 and place.check(paths[0]).returncode == 0,
+            "highlight: one sound profile", paths)
+    report = place.report(paths[0]) if paths else None
+    tap.add(report is not None and report["run"]["states"] >= 2,
+            "highlight: of several states", report and report["run"])
+
+
 PROGRAMS = {
     "lua5.4": (lua, ["lua5.4"]),
     "clingo": (clingo, ["clingo"]),
     "gnuplot": (gnuplot, ["gnuplot"]),
     "neomutt": (neomutt, ["neomutt"]),
     "mle": (mle, ["mle", "script"]),
+    "nmap": (nmap, ["nmap"]),
+    "highlight": (highlight, ["highlight"]),
     "luarocks": (luarocks, ["luarocks-5.4"]),
 }

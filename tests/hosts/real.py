@@ -28,6 +28,9 @@ def main():
         if not common.is_there(*needed):
             tap.skip(name, "%s is not installed" % needed[0])
             continue
+        if common.has_other_lua(needed[0]):
+            tap.skip(name, "its Lua is not 5.4 here")
+            continue
         if name in servers.NEED_ROOT and os.geteuid() != 0:
             tap.skip(name, "only root can start it")
             continue

@@ -67,6 +67,61 @@ def get(port, path="/x"):
         return answer.status, answer.read()
 
 
+# ---- haproxy (its Lua is 5.4 from Debian 13 on) -----------------------------
+
+HAPROXY = """global
+  lua-load {dir}/work.lua
+  nbthread 2
+{more}defaults
+  mode http
+  timeout connect 2s
+  timeout client 5s
+  timeout server 5s
+frontend f
+  bind 127.0.0.1:{port}
+  http-request use-service lua.hello
+"""
+
+
+def haproxy(tap, place, host="haproxy", more="", flags=()):
+    """A state that is resumed from two threads, an allocator of its own."""
+    port = free_port()
+    place.write("work.lua", HOT + """
+core.register_service("hello", "http", function(applet)
+  local text = "made " .. hot()
+  applet:set_status(200)
+  applet:add_header("content-length", #text)
+  applet:start_response()
+  applet:send(text)
+end)
+""")
+    place.write("haproxy.cfg", HAPROXY.format(dir=place.folder, port=port,
+                                              more=more))
+    for is_profiled in (False, True):
+        server = place.start(["haproxy", "-db", *flags, "-f",
+                              place.path("haproxy.cfg")], is_profiled)
+        up = common.wait_for(lambda: is_open(port))
+        answers = [get(port) for _ in range(30)] if up else []
+        status = common.stop(server, signal.SIGUSR1)
+        tap.add(answers == [(200, b"made 500")] * 30 and status is not None,
+                "%s, %s: it answers and ends" % (
+                    host, "profiled" if is_profiled else "plain"),
+                "%s %s\n%s" % (status, answers[:3], place.log()))
+    common.wait_for(lambda: False, 0.5)
+    paths = common.check_profiles(tap, place, host, 30)
+    tap.add(bool(paths), "%s: it has a profile" % host)
+
+
+def haproxy_limit(tap, place):
+    """Its limit of memory is its allocator's, and holds."""
+    haproxy(tap, place, "haproxy with a limit", "  tune.lua.maxmem 8\n")
+
+
+def haproxy_master(tap, place):
+    """The master executes itself again, and forks a worker."""
+    haproxy(tap, place, "haproxy -W", flags=["-W"])
+
+
 # ---- lighttpd ---------------------------------------------------------------
 
 def lighttpd_conf(place, more="", root=""):
@@ -220,6 +275,9 @@ function lease() end
 SERVERS = {
     "lighttpd": (lighttpd, ["lighttpd"]),
     "lighttpd-workers": (lighttpd_workers, ["lighttpd"]),
+    "haproxy": (haproxy, ["haproxy"]),
+    "haproxy-limit": (haproxy_limit, ["haproxy"]),
+    "haproxy-master": (haproxy_master, ["haproxy"]),
     "prosody": (prosody, ["prosody", "setpriv"]),
     "dovecot": (dovecot, ["dovecot", "doveadm"]),
     "dovecot-worker": (dovecot_worker, ["dovecot", "doveadm"]),
