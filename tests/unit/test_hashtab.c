@@ -55,7 +55,7 @@ TEST(mem_blocks_are_zero_and_apart)
     static unsigned char *block[3000];
     static size_t bytes[3000];
     for (unsigned i = 0; i < 3000; i++) {
-        bytes[i] = i % 7 == 0 ? 700000 + i : 1 + i * 3;
+        bytes[i] = i % 97 == 0 ? 700000 + i : 1 + i * 3;
         block[i] = tideC_mem_alloc(&mem, bytes[i]);
         CHECK(block[i] != NULL && (uintptr_t)block[i] % 16 == 0);
         for (size_t k = 0; k < bytes[i]; k += 97)
