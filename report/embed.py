@@ -89,8 +89,8 @@ def main():
         sys.exit("embed.py: the page has %d bytes, %d are allowed" % (
             total, MOST_BYTES))
     with open(options.out, "w") as file:
-        file.write('/* Made by embed.py. */\n#include <stddef.h>\n'
-                   '#include "page_impl.h"\n')
+        file.write('/* Made by embed.py; page_impl.h declares it. */\n'
+                   '#include <stddef.h>\n')
         for name, part in zip(NAMES, parts):
             write_array(file, name, part)
 

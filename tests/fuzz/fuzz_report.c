@@ -15,6 +15,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "../../report/diffrows.h"
+#include "../../report/page.h"
 #include "../../report/render.h"
 
 #define MUST(cond)                                                             \
@@ -73,6 +75,34 @@ static void render_json(const struct tide_model *model)
     free(text);
 }
 
+/* What changed from the model to itself: nothing; and the page of that. */
+static void render_diff(const struct tide_model *model)
+{
+    struct tide_diff diff;
+    char *text = NULL;
+    size_t bytes;
+    const struct tide_r_query query = {.top = 0};
+    const struct tide_r_look look = {.columns = 170};
+    const struct tide_r_page_look page = {.path = "x", .base_path = "y"};
+    FILE *file = open_memstream(&text, &bytes);
+    MUST(file != NULL);
+    MUST(tideR_diff_open(model, model, NULL, &diff) == TIDE_OK);
+    MUST(tideR_diff_json(&diff, &query, file) == TIDE_OK);
+    fflush(file);
+    json_t *report =
+        json_loadb(text, bytes, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, NULL);
+    MUST(report != NULL);
+    json_decref(report);
+    MUST(tideR_diff_text(&diff, TIDE_R_BY_FUNCTION, &query, &look, file) ==
+         TIDE_OK);
+    if (tideR_html_is_built() && bytes % 8 == 0)
+        MUST(tideR_html(&diff, &page, file) == TIDE_OK);
+    fclose(file);
+    MUST(memchr(text, '\x1b', bytes) == NULL);
+    free(text);
+    tideR_diff_close(&diff);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
     struct tide_model *model = NULL;
@@ -88,6 +118,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
         return 0;
     render_text(model);
     render_json(model);
+    render_diff(model);
     tideR_model_close(model);
     return 0;
 }
