@@ -8,10 +8,10 @@
 ** in the mask only while cycles are long, so that the watcher costs nothing
 ** where they are short.
 **
-** What a whole collection leaves of each cell is known when the next one is noted:
-** what the cell held at the flip less what was freed since.  That takes a pass
-** over the cells; columns become rarer as cycles go by, and passes are put off
-** when they would take more than a hundredth of the time.
+** What a whole collection leaves of each cell is known when the next one is
+** noted: what the cell held at the flip less what was freed since.  That takes
+** a pass over the cells; columns become rarer as cycles go by, and passes are
+** put off when they would take more than a hundredth of the time.
 */
 #include <errno.h>
 #include <fcntl.h>
@@ -58,6 +58,8 @@ void tideT_gc_meet(struct tide_heap *h)
     w->call.is_active = false;
     w->mark_ns = 0;
     w->noted_cycle = 0;
+    w->is_over = true; /* lua_close of the state before is no sweep */
+    w->cycle_alloc = h->alloc_bytes;
     watch_word(h, true);
 }
 
@@ -168,7 +170,7 @@ static void add_moment(struct tide_heap *h, uint64_t now)
         .alloc_bytes = h->alloc_bytes,
         .floor_bytes = h->gc.floor_bytes,
         .rss_bytes = rss_when_due(&h->gc, now),
-        .cycle = h->cycle,
+        .cycle = h->head->gc_cycle,
     };
     TIDE_PUBLISH(&h->head->n_moments, n + 1);
 }
@@ -215,6 +217,7 @@ static void add_column(struct tide_heap *h)
     if (head->n_columns >= TIDE_P_FLOORS)
         fold_columns(h);
     const uint32_t k = head->n_columns;
+    tide_assert_internal(k < TIDE_P_FLOORS && head->n_floors <= h->n_cells);
     uint64_t sum = 0;
     for (uint32_t i = 1; i < head->n_floors; i++) {
         struct tide_p_floor *f = &floors[i];
@@ -245,7 +248,7 @@ static void note_held(struct tide_heap *h)
         floors[i].freed_bytes = h->cells[i].freed_bytes;
     }
     TIDE_PUBLISH(&h->head->n_floors, h->n_cells);
-    h->gc.noted_cycle = h->cycle;
+    h->gc.noted_cycle = h->head->gc_cycle;
 }
 
 /* May a pass be made now, or would they take too much of the time? */
@@ -257,7 +260,7 @@ static bool can_afford(const struct tide_heap *h, uint64_t now)
 }
 
 /*
-** At a flip: the cycle before is over, h->cycle is the new one.  A minor
+** At a flip: the cycle before is over, gc_cycle is the new one.  A minor
 ** collection leaves garbage among what is old: it says nothing of survivors.
 */
 static void pass_cells(struct tide_heap *h, uint8_t mode, uint64_t now)
@@ -266,7 +269,8 @@ static void pass_cells(struct tide_heap *h, uint8_t mode, uint64_t now)
     const bool has_noted = w->noted_cycle != 0;
     if (w->stride == 0)
         w->stride = 1;
-    const bool is_due = h->cycle >= w->next_cycle && mode != TIDE_P_MODE_MINOR;
+    const bool is_due =
+        h->head->gc_cycle >= w->next_cycle && mode != TIDE_P_MODE_MINOR;
     const bool notes = is_due && can_afford(h, now);
     if (is_due && !notes)
         h->head->n_skipped++;
@@ -277,7 +281,7 @@ static void pass_cells(struct tide_heap *h, uint8_t mode, uint64_t now)
     w->noted_cycle = 0;
     if (notes) {
         note_held(h);
-        w->next_cycle = h->cycle + w->stride;
+        w->next_cycle = h->head->gc_cycle + w->stride;
     }
     w->pass_ns += tideT_clock_ns(CLOCK_MONOTONIC) - now;
 }
@@ -319,13 +323,17 @@ static void join_cycles(struct tide_heap *h, bool only_alike)
 static struct tide_p_cycle *last_cycle(const struct tide_heap *h)
 {
     const uint32_t n = h->head->n_cycles;
-    return n > 0 && h->cycles[n - 1].n == h->cycle ? &h->cycles[n - 1] : NULL;
+    return n > 0 && !h->gc.is_over && h->cycles[n - 1].n == h->head->gc_cycle
+               ? &h->cycles[n - 1]
+               : NULL;
 }
 
 /* Freed since the last cycle was noted; 0 before the first one. */
 static uint64_t freed_since(const struct tide_heap *h)
 {
-    return h->cycle == 0 ? 0 : h->alloc_bytes - h->live_bytes - h->cycle_freed;
+    return h->head->gc_cycle == 0 || h->gc.is_over
+               ? 0
+               : h->alloc_bytes - h->live_bytes - h->cycle_freed;
 }
 
 void tideT_settle_cycle(struct tide_heap *h)
@@ -333,6 +341,7 @@ void tideT_settle_cycle(struct tide_heap *h)
     struct tide_p_cycle *c = last_cycle(h);
     if (c == NULL)
         return;
+    tide_assert_internal(h->freed_blocks >= h->cycle_freed_blocks);
     c->freed_bytes = freed_since(h);
     c->freed_blocks = h->freed_blocks - h->cycle_freed_blocks;
     c->after_bytes =
@@ -358,6 +367,8 @@ static void add_cycle(struct tide_heap *h, const struct asker *asker,
     if (h->head->n_cycles >= CYCLES_MAX - CYCLES_MAX / 8)
         join_cycles(h, false);
     const uint32_t n = h->head->n_cycles;
+    tide_assert_internal(n < CYCLES_MAX);
+    tide_assert_internal(n == 0 || h->cycles[n - 1].n < h->head->gc_cycle);
     if (tideP_section_reserve(h->writer, &h->sections[TIDE_P_CYCLES],
                               ((size_t)n + 1) * sizeof *h->cycles) != TIDE_OK)
         return;
@@ -365,7 +376,7 @@ static void add_cycle(struct tide_heap *h, const struct asker *asker,
         .atomic_mono_ns = now,
         .before_bytes = h->live_bytes,
         .after_bytes = h->live_bytes,
-        .n = h->cycle,
+        .n = h->head->gc_cycle,
         .node = asker->node,
         .mode = mode_of(h, asker),
         .cause = (uint8_t)asker->cause,
@@ -388,7 +399,7 @@ static void note_rates(struct tide_heap *h, uint64_t now)
         .heap_kb = (double)(h->live_bytes + before) / 1024,
         .peak_heap_kb = (double)(h->peak_bytes + before) / 1024,
         .alloc_kb = (double)h->alloc_bytes / 1024,
-        .cycles = h->cycle,
+        .cycles = h->head->gc_cycle,
         .last_reclaim_kb = c == NULL ? 0 : (double)c->freed_bytes / 1024,
         .reclaimed_kb = (double)(h->gc.reclaimed_bytes + freed_since(h)) / 1024,
     };
@@ -408,7 +419,8 @@ static void note_cycle(struct tide_heap *h, const struct asker *asker,
     note_rates(h, now);
     w->reclaimed_bytes += freed_since(h);
     h->cycle++;
-    h->head->gc_cycle = h->cycle;
+    h->head->gc_cycle++;
+    w->is_over = false;
     tideP_writer_header(h->writer)->end_mono_ns = now;
     pass_cells(h, mode_of(h, asker), now);
     add_cycle(h, asker, now);
@@ -439,7 +451,7 @@ static void add_event(struct tide_heap *h, enum tide_p_event_what what,
         .live_bytes = h->live_bytes,
         .alloc_bytes = h->alloc_bytes,
         .node = node,
-        .cycle = h->cycle,
+        .cycle = h->head->gc_cycle,
         .what = (uint8_t)what,
         .was = (uint16_t)was,
         .is = (uint16_t)is,
@@ -544,7 +556,7 @@ void tideT_note_gc(struct tide_heap *h)
 static void note_last_survivors(struct tide_heap *h)
 {
     const unsigned state = tideT_g_gcstate(h->g);
-    if (h->gc.noted_cycle == h->cycle && h->gc.noted_cycle != 0 &&
+    if (h->gc.noted_cycle == h->head->gc_cycle && h->gc.noted_cycle != 0 &&
         (state >= STATE_SWEPT || state == STATE_MARK))
         add_column(h);
     h->gc.noted_cycle = 0;
@@ -557,6 +569,8 @@ void tideT_gc_closing(struct tide_heap *h)
     const uint64_t now = tideT_clock_ns(CLOCK_MONOTONIC);
     tideT_settle_cycle(h);
     note_last_survivors(h);
+    h->gc.reclaimed_bytes += freed_since(h);
+    h->gc.is_over = true;
     h->gc.moment_every_ns =
         h->gc.moment_every_ns == 0 ? FIRST_MOMENT_NS : h->gc.moment_every_ns;
     add_moment(h, now);
@@ -621,7 +635,7 @@ void tide_gc_begin(struct tide_session *session, struct lua_State *L, int what)
         .what = what,
         .node = tideT_shadow_peek(h, t, &fn),
         .start_ns = tideT_clock_ns(CLOCK_MONOTONIC),
-        .cycle = h->cycle,
+        .cycle = h->head->gc_cycle,
     };
 }
 
@@ -643,7 +657,7 @@ void tide_gc_end(struct tide_session *session, struct lua_State *L)
     if (what == LUA_GCCOLLECT || what == LUA_GCSTEP) {
         h->head->collect_ns += now - h->gc.call.start_ns;
         h->head->n_timed++;
-        if (c != NULL && h->cycle != h->gc.call.cycle)
+        if (c != NULL && h->head->gc_cycle != h->gc.call.cycle)
             c->collect_ns += now - h->gc.call.start_ns;
         if (c != NULL && what == LUA_GCCOLLECT)
             c->end_mono_ns = now;

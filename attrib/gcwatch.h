@@ -28,6 +28,7 @@ struct tide_gcwatch {
 
     bool is_generational; /* as the program has asked for */
     bool is_stopped;
+    bool is_over;   /* no cycle goes on: none yet, or its state is closed */
     uint16_t pause; /* percent; 0: not known */
     uint16_t step;
     struct tide_gc_call call;

@@ -235,8 +235,8 @@ void tideG_setallocf(struct lua_State *L, tide_alloc_fn f, void *ud);
 /*
 ** Leads calls of the executable's lua_newstate, lua_close and, where that is
 ** possible, lua_resume, lua_gc, lua_getallocf and lua_setallocf to the
-** functions above.  NULL when it was done, else why it was not: then nothing has been
-** changed.
+** functions above.  NULL when it was done, else why it was not: then nothing
+** has been changed.
 */
 const char *tideG_patch_program(struct tideG_lua *lua);
 

@@ -191,3 +191,27 @@ TEST(gcwatch_a_reset_begins_anew)
     CHECK(view->n_columns <= 4);
     tideP_reader_close(profile);
 }
+
+TEST(gcwatch_states_one_after_the_other_add_up)
+{
+    struct host host;
+    struct tide_gc_stats before, after;
+    open_host(&host);
+    tide_gc_stats(host.heap, &before); /* opening libraries takes some */
+    for (int i = 0; i < 5; i++) {
+        for (int k = 0; k < 4; k++)
+            collect(&host);
+        lua_close(host.L);
+        tide_heap_close(host.heap);
+        host.L = tide_newstate(host.session, &host.heap);
+        CHECK(host.L != NULL);
+    }
+    tide_gc_stats(host.heap, &after);
+    CHECK_EQ(after.Cycles - before.Cycles, 20);
+    CHECK(after.ReclaimedKb < 20); /* closing a state is no collection */
+    struct tide_profile *profile = close_host(&host);
+    const struct tide_p_view *view = tideP_reader_heap(profile, 0);
+    CHECK_EQ(view->n_cycles, after.Cycles);
+    CHECK_EQ(view->cycles[view->n_cycles - 1].n, after.Cycles);
+    tideP_reader_close(profile);
+}
