@@ -114,7 +114,9 @@ struct tide_layout {
 /* global_State */
 #define tideT_g_frealloc(g)    TIDE_AT(void *, g, 0)
 #define tideT_g_ud(g)          TIDE_AT(void *, g, 8)
-#define tideT_g_total(g)       (TIDE_AT(int64_t, g, 16) + TIDE_AT(int64_t, g, 24))
+#define tideT_g_base(g)        TIDE_AT(int64_t, g, 16) /* and the debt: */
+#define tideT_g_debt(g)        TIDE_AT(int64_t, g, 24)
+#define tideT_g_total(g)       (tideT_g_base(g) + tideT_g_debt(g))
 #define tideT_g_strings(g)     TIDE_AT(char *, g, 48)
 #define tideT_g_white(g)       TIDE_AT(uint8_t, g, 100)
 #define tideT_g_gcstate(g)     TIDE_AT(uint8_t, g, 101)
