@@ -102,6 +102,29 @@ print(even(200000))
 """
 
 
+# Resumed by one line, closed by another: no allocation between the two.
+CLOSED = """
+local function body()
+  local guard <close> = setmetatable({}, {__close = function()
+    local t = {1, 2, 3}
+  end})
+  coroutine.yield(guard)
+end
+for i = 1, 1000 do
+  local co = coroutine.create(body)
+  coroutine.resume(co)
+  coroutine.close(co)
+end
+local wrapped = coroutine.wrap(function()
+  while true do local t = {1, 2} coroutine.yield(t) end
+end)
+local function first() return wrapped() end
+local function second() local t = wrapped() return t end
+for i = 1, 1000 do first() second() second() end
+print("done")
+"""
+
+
 class Tap:
     def __init__(self):
         self.n = 0
@@ -225,6 +248,31 @@ def tails(options, tap, folder):
               "tails: a tail call is an activation", calls)
 
 
+def frames_at(report, line):
+    """Bytes of tables at a line, by the names of the stack's functions."""
+    sums = {}
+    for row in report["stacks"]:
+        if row["frames"] and row["frames"][-1]["line"] == line and \
+                row["kind"] in ("table", "storage"):
+            names = tuple(frame["function"] for frame in row["frames"])
+            sums[names] = sums.get(names, 0) + row["alloc_bytes"]
+    return sums
+
+
+def closed(options, tap, folder):
+    report = profile(options, tap, folder, "closed", CLOSED)
+    got = frames_at(report, 4)
+    tap.check(sum(got.values()) == 1000 * (56 + 48) and
+              all("coroutine.close" in names and
+                  "coroutine.resume" not in names for names in got),
+              "closed: what __close makes hangs below coroutine.close", got)
+    got = frames_at(report, 14)
+    by = {name: sum(n for names, n in got.items() if name in names)
+          for name in ("first", "second")}
+    tap.check(by == {"first": 1000 * 88, "second": 2000 * 88},
+              "closed: each resume has its own stack", got)
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--tidemark", required=True)
@@ -234,7 +282,7 @@ def main():
         os.environ.pop(key, None)
     tap = Tap()
     with tempfile.TemporaryDirectory() as folder:
-        for test in (deep, coroutines, chunks, reused, hooks, tails):
+        for test in (deep, coroutines, chunks, reused, hooks, tails, closed):
             test(options, tap, folder)
     print("1..%d" % tap.n)
     return 1 if tap.failed else 0
