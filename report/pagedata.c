@@ -517,6 +517,34 @@ static void put_cycles(struct data *d)
     tideR_json_close(d->json, '}');
 }
 
+/* The heap that a timeline is of; NULL: there are several, or none. */
+static const struct tide_p_view *timed_heap(const struct data *d)
+{
+    return tideP_reader_n_heaps(d->model->profile) == 1
+               ? tideP_reader_heap(d->model->profile, 0)
+               : NULL;
+}
+
+static int64_t moment_at(struct data *d, uint32_t row)
+{
+    return since_start(d, timed_heap(d)->moments[row].mono_ns);
+}
+
+static int64_t moment_live(struct data *d, uint32_t row)
+{
+    return (int64_t)timed_heap(d)->moments[row].live_bytes;
+}
+
+static void put_moments(struct data *d)
+{
+    const struct tide_p_view *view = timed_heap(d);
+    const uint32_t n = view != NULL ? view->n_moments : 0;
+    tideR_json_open(d->json, "moments", '{');
+    put_column(d, "at", n, moment_at);
+    put_column(d, "live", n, moment_live);
+    tideR_json_close(d->json, '}');
+}
+
 static void total_counts(const struct data *d, uint32_t row,
                          struct tide_r_counts *out)
 {
@@ -588,6 +616,7 @@ static void put_run(struct data *d, const char *path)
     tideR_json_close(d->json, '}');
     put_gc(d);
     put_cycles(d);
+    put_moments(d);
     put_findings(d);
     tideR_json_close(d->json, '}');
 }

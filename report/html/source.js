@@ -13,8 +13,10 @@ function listSources(model) {
   const found = new Map();
   for (const row of model.lines) {
     const entry = found.get(row.source) ||
-      {source: row.source, name: model.texts[row.source], bytes: 0, rows: []};
+      {source: row.source, name: model.texts[row.source], bytes: 0, now: 0,
+       rows: []};
     entry.bytes += Math.max(row.now.alloc || 0, row.base.alloc || 0);
+    entry.now += row.now.alloc || 0;
     entry.rows.push(row);
     found.set(row.source, entry);
   }
@@ -157,7 +159,7 @@ export function Source({model, target}) {
         data-choice="file"
         onChange=${event => setSource(Number(event.target.value))}>
       ${list.map(e => html`<option key=${e.source} value=${String(e.source)}>${
-        e.name} (${bytesText(e.bytes)})</option>`)}
+        e.name} (${bytesText(e.now)})</option>`)}
     </select></label>
     <${Lines} key=${entry.source} entry=${entry} model=${model}
       target=${target} />

@@ -1,7 +1,8 @@
 // timeline.js: the heap over time, with the collector's cycles marked.
 //
 // A cycle gives two points: what was held when its atomic phase was over, and
-// the least that was held until the next one.
+// the least that was held until the next one.  Between them stand the moments
+// that the profile has noted.
 
 import uPlot from "uplot";
 
@@ -23,6 +24,8 @@ function pointsOf(run) {
     const low = end[i] > at[i] ? end[i] / 1e9 : start + (next - start) / 2;
     points.push([start, before[i]], [Math.min(low, next), after[i]]);
   }
+  run.moments.at.forEach((t, i) =>
+    points.push([t / 1e9, run.moments.live[i]]));
   points.push([run.seconds, run.totals.live[0]]);
   points.sort((a, b) => a[0] - b[0]);
   const xs = [];
@@ -175,6 +178,8 @@ export function Timeline({model, theme}) {
       <span><i class="cycle explicit"></i>asked for</span>
       <span><i class="cycle emergency"></i>emergency</span>
       <span>Drag over the curve to choose a span.</span>
+      ${model.runs[0].states > 1 && html`<span>There were ${
+        model.runs[0].states} states: the curve has the cycles of all.</span>`}
       ${span && html`<button type="button" onClick=${() => setSpan(null)}>
         Whole run</button>`}</p>
     <div class="plot" ref=${box} role="img"
