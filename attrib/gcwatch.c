@@ -478,10 +478,9 @@ static void note_kind(struct tide_heap *h, const struct asker *asker,
 
 /* In a step Lua starts a stopped collector for a moment: that is none. */
 static void note_stop(struct tide_heap *h, const struct asker *asker,
-                      uint64_t now)
+                      bool is_stopped, uint64_t now)
 {
     struct tide_gcwatch *w = &h->gc;
-    const bool is_stopped = (h->gc_word & TIDE_GC_USER_MASK) != 0;
     if (is_stopped == w->is_stopped || (!is_stopped && asker->is_step))
         return;
     w->is_stopped = is_stopped;
@@ -530,7 +529,8 @@ static void note_changes(struct tide_heap *h, uint64_t changed)
     if ((changed & ~TIDE_GC_STATE_MASK) != 0) {
         const struct asker asker = find_asker(h);
         note_kind(h, &asker, has_flipped, now);
-        note_stop(h, &asker, now);
+        if (h->cal->layout.has_gcstp)
+            note_stop(h, &asker, (word & TIDE_GC_USER_MASK) != 0, now);
         note_parameters(h, now);
         if (has_flipped)
             note_cycle(h, &asker, now);
@@ -653,6 +653,11 @@ void tide_gc_end(struct tide_session *session, struct lua_State *L)
         tideT_note_gc(h);
     const uint64_t now = tideT_clock_ns(CLOCK_MONOTONIC);
     note_parameters(h, now);
+    if (what == LUA_GCSTOP || what == LUA_GCRESTART) {
+        /* releases before 5.4.4 show it nowhere else */
+        const struct asker asker = asker_of_call(&h->gc.call);
+        note_stop(h, &asker, what == LUA_GCSTOP, now);
+    }
     struct tide_p_cycle *c = last_cycle(h);
     if (what == LUA_GCCOLLECT || what == LUA_GCSTEP) {
         h->head->collect_ns += now - h->gc.call.start_ns;
