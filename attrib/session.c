@@ -118,13 +118,14 @@ static void fill_header(struct tide_session *s)
 }
 
 /* The path that the options ask for; false: none. */
-static bool expand_out(const struct tide_session *s, char *path, size_t bytes)
+static bool expand_out(const struct tide_options *options, char *path,
+                       size_t bytes)
 {
     char program[256];
     read_program(program, sizeof program);
     const char *slash = strrchr(program, '/');
-    return s->options.out[0] != '\0' &&
-           tideC_options_expand(s->options.out, (int)getpid(),
+    return options->out[0] != '\0' &&
+           tideC_options_expand(options->out, (int)getpid(),
                                 slash == NULL ? program : slash + 1, path,
                                 bytes) == TIDE_OK;
 }
@@ -207,7 +208,7 @@ static void avoid_own_past(char *path, size_t bytes)
 static enum tide_err open_writer(struct tide_session *s)
 {
     char path[TIDE_OPT_PATH_MAX + 64];
-    const bool has_path = expand_out(s, path, sizeof path);
+    const bool has_path = expand_out(&s->options, path, sizeof path);
     if (has_path)
         avoid_own_past(path, sizeof path);
     const enum tide_err err =
@@ -234,7 +235,7 @@ void tideT_session_move(struct tide_session *s)
     const uint32_t parent = tideP_writer_header(s->writer)->pid;
     fill_header(s);
     tideP_writer_header(s->writer)->parent_pid = parent;
-    if (!expand_out(s, path, sizeof path))
+    if (!expand_out(&s->options, path, sizeof path))
         return;
     if (tideP_writer_move_to(s->writer, path) != TIDE_OK) {
         snprintf(why, sizeof why, "%s; recording in memory only",
@@ -250,16 +251,16 @@ void tideT_session_move(struct tide_session *s)
 void tide_folder_hold(const char *options_or_null)
 {
     char path[TIDE_OPT_PATH_MAX + 64];
-    struct tide_session s;
-    tideC_options_default(&s.options);
+    struct tide_options options;
+    tideC_options_default(&options);
     if (held.places.is_open ||
         (options_or_null != NULL &&
-         tideC_options_parse(options_or_null, &s.options, path, sizeof path) !=
+         tideC_options_parse(options_or_null, &options, path, sizeof path) !=
              TIDE_OK))
         return;
     read_program(held.program, sizeof held.program);
     held.command_bytes = read_command(held.command, sizeof held.command);
-    if (expand_out(&s, path, sizeof path))
+    if (expand_out(&options, path, sizeof path))
         tideP_places_open(&held.places, path);
 }
 
