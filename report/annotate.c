@@ -193,7 +193,7 @@ enum tide_err tideR_annotate(const struct tide_model *model, uint32_t source,
                              const struct tide_r_look *look, FILE *out)
 {
     struct tide_r_sink sink = tideR_sink(out);
-    struct margin margin;
+    struct margin margin = {0};
     size_t bytes = 0;
     struct tide_srctext *texts =
         tideR_srctext_open(look->path, model->header->start_unix_ns);
