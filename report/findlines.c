@@ -87,10 +87,15 @@ static uint32_t best_line(const struct search *search, measure_fn measure)
 
 /* ---- leaks ---- */
 
+/* Results that pile up in a batch rise as well: doubt takes more bytes. */
 static double leak_of(const struct search *search, uint32_t line)
 {
+    const struct tide_r_floors *floors = &search->model->floors;
     const struct tide_r_trend *t = &search->facts[line].trend;
     const double growth = (double)t->last_bytes - (double)t->first_bytes;
+    if (t->confidence == 1 &&
+        growth * 10 < (double)floors->heap[floors->n_work - 1])
+        return 0;
     return t->confidence > 0 && growth >= (double)LEAK_BYTES &&
                    t->growth_per_cycle >= LEAK_PER_CYCLE
                ? growth
