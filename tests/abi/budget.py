@@ -1,0 +1,76 @@
+#!/usr/bin/env python3
+"""Holds the budget of the allocator's paths, in instructions; prints TAP.
+
+usage: budget.py --host MLUA
+
+MLUA is a host that links the library (built without checks).  callgrind counts
+instructions; a program is run with n and with 2n turns, and the difference of
+the two runs is what n turns cost.  Counts repeat, times do not.
+"""
+import argparse
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+TURNS = 20000
+
+# name, program, functions that count, budget per turn
+PATHS = (
+    ("a small block where the last one was made, and its free",
+     "for i = 1, tonumber(...) do local t = {} end",
+     ("tide_alloc", "tideT_alloc", "tideT_free"), 180),
+    ("a table with a part, and both their frees",
+     "for i = 1, tonumber(...) do local t = {i} end",
+     ("tide_alloc", "tideT_alloc", "tideT_free"), 350),
+    ("one more activation",
+     "local function f() return {} end "
+     "for i = 1, tonumber(...) do f() end",
+     ("tide_alloc", "tideT_alloc", "alloc_elsewhere", "tideT_step",
+      "tideT_free"), 425),
+)
+
+
+def count(host, program, turns, functions, folder):
+    out = os.path.join(folder, "callgrind.out")
+    with open(os.path.join(folder, "p.lua"), "w", encoding="utf-8") as file:
+        file.write(program)
+    subprocess.run(["valgrind", "--tool=callgrind", "--quiet",
+                    "--callgrind-out-file=" + out, host, "p.lua", str(turns)],
+                   cwd=folder, check=True, capture_output=True,
+                   env=dict(os.environ, TIDEMARK="out="))
+    text = subprocess.run(["callgrind_annotate", "--threshold=100", out],
+                          capture_output=True, text=True, check=True).stdout
+    total = 0
+    for line in text.splitlines():
+        found = re.match(r"\s*([\d,]+) \(.*?\)\s+\S+?:([\w.]+)", line)
+        if found and found.group(2).split(".")[0] in functions:
+            total += int(found.group(1).replace(",", ""))
+    return total
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--host", required=True)
+    options = parser.parse_args()
+    if shutil.which("valgrind") is None:
+        print("1..1\nok 1 - the budget # SKIP no valgrind")
+        return 0
+    failed = 0
+    with tempfile.TemporaryDirectory() as folder:
+        for n, (name, program, functions, budget) in enumerate(PATHS, 1):
+            once, twice = (count(options.host, program, turns, functions,
+                                 folder) for turns in (TURNS, 2 * TURNS))
+            cost = (twice - once) / TURNS
+            good = 0 < cost <= budget
+            failed += not good
+            print("%sok %d - %s: %.0f instructions, %d at most" %
+                  ("" if good else "not ", n, name, cost, budget))
+    print("1..%d" % len(PATHS))
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
