@@ -167,7 +167,7 @@ static void add_moment(struct tide_heap *h, uint64_t now)
     ((struct tide_p_moment *)(void *)s->base)[n] = (struct tide_p_moment){
         .mono_ns = now,
         .live_bytes = h->live_bytes,
-        .alloc_bytes = h->alloc_bytes,
+        .alloc_bytes = h->alloc_bytes - h->gc.alloc_base,
         .floor_bytes = h->gc.floor_bytes,
         .rss_bytes = rss_when_due(&h->gc, now),
         .cycle = h->head->gc_cycle,
@@ -229,7 +229,7 @@ static void add_column(struct tide_heap *h)
     head->column_cycle[k] = h->gc.noted_cycle;
     head->column_mono_ns[k] = h->gc.flip_ns;
     head->column_bytes[k] = sum;
-    head->column_alloc[k] = h->gc.cycle_alloc;
+    head->column_alloc[k] = h->gc.cycle_alloc - h->gc.alloc_base;
     head->n_passes++;
     TIDE_PUBLISH(&head->n_columns, k + 1);
 }
@@ -449,7 +449,7 @@ static void add_event(struct tide_heap *h, enum tide_p_event_what what,
     ((struct tide_p_event *)(void *)s->base)[n] = (struct tide_p_event){
         .mono_ns = now,
         .live_bytes = h->live_bytes,
-        .alloc_bytes = h->alloc_bytes,
+        .alloc_bytes = h->alloc_bytes - h->gc.alloc_base,
         .node = node,
         .cycle = h->head->gc_cycle,
         .what = (uint8_t)what,
@@ -598,6 +598,7 @@ void tideT_gc_reset(struct tide_heap *h)
     h->cycle_freed = h->alloc_bytes - h->live_bytes;
     h->cycle_freed_blocks = h->freed_blocks;
     h->gc.cycle_alloc = h->alloc_bytes;
+    h->gc.alloc_base = h->alloc_bytes;
 }
 
 /* Points of the timeline where nothing is collected. */

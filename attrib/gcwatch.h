@@ -21,6 +21,7 @@ struct tide_gc_call {
 
 struct tide_gcwatch {
     uint64_t cycle_alloc; /* allocated in all, when the last one was noted */
+    uint64_t alloc_base;  /* ... when counting began: at a fork, a reset */
     uint64_t flip_ns;     /* when the last cycle was noted */
     uint64_t mark_ns;     /* when marking was seen to begin; 0: not */
     uint64_t reclaimed_bytes; /* freed by cycles that are over */

@@ -14,7 +14,9 @@
 #define LATE_PART     0.6  /* of the work: the rest is late ... */
 #define LATE_GROWTH   0.15 /* ... and has at least so much of the growth */
 #define LAST_DOUBLING 0.45 /* of the work: the last one is no earlier */
-#define LAST_RISE     0.4  /* of the time: the last one is no earlier */
+#define LAST_RISE     0.25 /* of the time of a long run: no earlier */
+#define LONG_RUN_S    5.0
+#define END_PART      0.75 /* of the work: letting go before is no end */
 
 /* The heap that says most: with the most columns, then the most collections. */
 static const struct tide_p_view *best_view(const struct tide_model *model,
@@ -67,7 +69,7 @@ static void find_end_of_work(const struct tide_model *model,
     while (floors->n_work >= 3) {
         const uint32_t i = floors->n_work - 1;
         if (floors->heap[i] > floors->heap[i - 1] / 2 ||
-            floors->seconds[i] < model->seconds * 0.75)
+            floors->alloc[i] < floors->end_alloc * END_PART)
             break;
         floors->end_s = floors->seconds[i];
         floors->end_alloc = floors->alloc[i];
@@ -168,6 +170,14 @@ static struct steps count_steps(const uint64_t *row, uint32_t first,
     return steps;
 }
 
+/* Loaded, then worked on without allocating?  A short run cannot say. */
+static bool is_long_ago(const struct tide_r_floors *floors,
+                        const struct steps *steps)
+{
+    return floors->end_s >= LONG_RUN_S &&
+           floors->seconds[steps->last_rise] < floors->end_s * LAST_RISE;
+}
+
 /*
 ** A table that grows for ever does so by doubling: rarely, each time later by
 ** as much as it took so far.
@@ -189,8 +199,7 @@ static unsigned judge(const struct tide_r_floors *floors, const uint64_t *row,
 {
     const struct steps steps = count_steps(row, first, last);
     if (steps.rises - steps.falls <= 0 || steps.falls > steps.rises * 0.1 ||
-        steps.n_rises < 3 ||
-        floors->seconds[steps.last_rise] < floors->end_s * LAST_RISE)
+        steps.n_rises < 3 || is_long_ago(floors, &steps))
         return 0;
     if (steps.n_rises * 10 < steps.n * 6 ||
         late_growth(floors, row, first, last, live_bytes) < LATE_GROWTH)

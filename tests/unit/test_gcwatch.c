@@ -189,6 +189,13 @@ TEST(gcwatch_a_reset_begins_anew)
     const struct tide_p_view *view = tideP_reader_heap(profile, 0);
     CHECK(view->n_cycles >= 3 && view->n_cycles <= 5);
     CHECK(view->n_columns <= 4);
+    uint64_t bytes = 0;
+    for (uint32_t i = 1; i < view->n_cells; i++)
+        bytes += view->cells[i].alloc_bytes;
+    for (uint32_t i = 0; i < view->n_columns; i++)
+        CHECK(view->head->column_alloc[i] <= bytes);
+    for (uint32_t i = 0; i < view->n_moments; i++)
+        CHECK(view->moments[i].alloc_bytes <= bytes);
     tideP_reader_close(profile);
 }
 
