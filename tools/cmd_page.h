@@ -42,6 +42,8 @@ int cmd_compare(const struct cmd_comparison *comparison);
 */
 void cmd_pager_start(void);
 
+bool cmd_pager_is_on(void);
+
 /* Waits until it has been read.  False: there is no pager. */
 bool cmd_pager_end(void);
 

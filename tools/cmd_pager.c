@@ -72,6 +72,11 @@ void cmd_pager_start(void)
     close(ends[1]);
 }
 
+bool cmd_pager_is_on(void)
+{
+    return g_pager != 0;
+}
+
 bool cmd_pager_end(void)
 {
     int status;

@@ -133,7 +133,8 @@ struct tide_model *cmd_open_model(const char *path)
 
 int cmd_rendered(enum tide_err err)
 {
-    if (err == TIDE_OK)
+    /* whoever leaves the pager wants no more */
+    if (err == TIDE_OK || (err == TIDE_ERR_IO && cmd_pager_is_on()))
         return CMD_FINE;
     cmd_error("report", "%s",
               err == TIDE_ERR_IO ? strerror(errno) : tide_err_text(err));

@@ -89,26 +89,39 @@ def check_annotate(cli):
                "^tidemark: b/work.lua: the source is not at hand")
 
 
-def check_pager(cli):
-    """On a terminal a pager reads; elsewhere there is none."""
-    env = dict(cli.env, TIDEMARK_PAGER="sed 's/^/paged: /'", TERM="xterm")
-    done = subprocess.run([cli.tidemark, "diff", "a.tide", "b.tide"],
-                          cwd=cli.folder, env=env, capture_output=True)
-    cli.tap.add(b"paged" not in done.stdout, "no pager for a pipe")
+def at_terminal(cli, env, *args):
+    """Runs it with stdout a terminal: its status, stdout, stderr."""
     ours, theirs = pty.openpty()
-    process = subprocess.Popen([cli.tidemark, "diff", "a.tide", "b.tide"],
-                               cwd=cli.folder, env=env, stdout=theirs)
+    process = subprocess.Popen([cli.tidemark, *args], cwd=cli.folder, env=env,
+                               stdout=theirs, stderr=subprocess.PIPE)
     os.close(theirs)
     text = b""
     try:
         while True:
             text += os.read(ours, 65536)
     except OSError:
-        pass
-    os.close(ours)
-    cli.tap.add(process.wait() == 0 and text.count(b"paged: ") > 10 and
+        os.close(ours)
+    _, err = process.communicate()
+    return process.returncode, text, err
+
+
+def check_pager(cli):
+    """On a terminal a pager reads; elsewhere there is none."""
+    env = dict(cli.env, TIDEMARK_PAGER="sed 's/^/paged: /'", TERM="xterm")
+    done = subprocess.run([cli.tidemark, "diff", "a.tide", "b.tide"],
+                          cwd=cli.folder, env=env, capture_output=True)
+    cli.tap.add(b"paged" not in done.stdout, "no pager for a pipe")
+    status, text, _ = at_terminal(cli, env, "diff", "a.tide", "b.tide")
+    cli.tap.add(status == 0 and text.count(b"paged: ") > 10 and
                 b"\x1b[31m" in text, "a pager reads from a terminal's program",
                 text[-500:])
+    cli.write("long.lua", "local t = {}\n" + "t[#t + 1] = {}\n" * 40000)
+    os.utime(cli.path("long.lua"), (1e9, 1e9))
+    cli("run", "-o", "long.tide", "--report", "none", "long.lua")
+    env["TIDEMARK_PAGER"] = "head -2"
+    status, text, err = at_terminal(cli, env, "annotate", "long.tide")
+    cli.tap.add(status == 0 and err == b"" and text.count(b"\n") == 2,
+                "a pager that is left early is no error", (status, text, err))
 
 
 def check_page(cli):
