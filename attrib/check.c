@@ -15,7 +15,7 @@
 # include <unistd.h>
 
 # define SAY_MAX    20u
-# define DEPTH_MAX  300000u
+# define DEPTH_MAX  1000000u /* as many as a Lua stack has slots */
 # define WALKED_MAX 256u
 
 /* Of stacks deeper than this, only one place in so many is checked. */

@@ -52,13 +52,24 @@ TIDE_INLINE bool is_same_place(const struct tide_heap *h,
     return !h->top_is_lua || is_same_pc(h, ra, words, ci, kind, nsize, parts);
 }
 
+/* May a block of its size be a new call record, at the end of their list? */
+TIDE_INLINE bool may_be_callinfo(const struct tide_heap *h,
+                                 const struct tide_ra *ra,
+                                 const uintptr_t *words)
+{
+    const lua_State *L = (const lua_State *)words[ra->l_word];
+    return ra->address != words[TIDE_WORD_RA] || L != h->cur_L ||
+           tideT_ci_next(tideT_L_ci(L)) == NULL;
+}
+
 /* A block without a kind that may be something else than table storage. */
 TIDE_INLINE bool is_doubtful(const struct tide_heap *h,
-                             const struct tide_ra *ra, unsigned kind,
-                             size_t nsize)
+                             const struct tide_ra *ra, const uintptr_t *words,
+                             unsigned kind, size_t nsize)
 {
-    return kind == TIDE_KIND_STORAGE && (nsize == TIDE_CALLINFO_BYTES ||
-                                         h->is_untagged_slow || ra->is_buffer);
+    return kind == TIDE_KIND_STORAGE &&
+           (h->is_untagged_slow || ra->is_buffer ||
+            (nsize == TIDE_CALLINFO_BYTES && may_be_callinfo(h, ra, words)));
 }
 
 TIDE_INLINE const struct tide_ra *ra_of(const struct tide_heap *h,
@@ -153,7 +164,7 @@ static TIDE_NOINLINE void *alloc_unusual(struct tide_heap *h, size_t osize,
     const struct tide_ra *ra = ra_of(h, words);
     const unsigned kind = tideT_kind_of[osize & 15];
     uint8_t parts;
-    if (is_doubtful(h, ra, kind, nsize))
+    if (is_doubtful(h, ra, words, kind, nsize))
         return tideT_alloc_slow(h, osize, nsize, words);
     if (!is_same_place(h, ra, words, kind, nsize, &parts))
         return alloc_elsewhere(h, osize, nsize, words);
@@ -175,7 +186,7 @@ void *tideT_alloc(void *heap, void *ptr, size_t osize, size_t nsize,
     const unsigned kind = tideT_kind_of[osize & 15];
     uint8_t parts;
     if (TIDE_UNLIKELY(nsize > h->store.small_max ||
-                      is_doubtful(h, ra, kind, nsize)))
+                      is_doubtful(h, ra, words, kind, nsize)))
         return alloc_unusual(h, osize, nsize, words);
     if (!is_same_place(h, ra, words, kind, nsize, &parts))
         return alloc_elsewhere(h, osize, nsize, words);
