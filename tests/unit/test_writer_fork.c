@@ -67,6 +67,7 @@ struct family {
     struct tide_writer *writer;
     struct tide_section *section;
     const char *path; /* for the child's file */
+    bool is_settled;  /* the lock is held until the detach */
 };
 
 static void child_detaches(void *arg)
@@ -74,7 +75,8 @@ static void child_detaches(void *arg)
     struct family *f = arg;
     struct tide_section *s = f->section;
     const size_t before = s->ready_bytes;
-    CHECK_EQ(tideP_section_grow(f->writer, s, before + 1), TIDE_ERR_STATE);
+    if (!f->is_settled)
+        CHECK_EQ(tideP_section_grow(f->writer, s, before + 1), TIDE_ERR_STATE);
     CHECK_EQ(tideP_writer_detach(f->writer), TIDE_OK);
     CHECK_STR(tideP_writer_path(f->writer), "");
     CHECK_EQ(tideP_writer_header(f->writer)->pid, 4242);
@@ -99,17 +101,21 @@ static void child_detaches(void *arg)
         check_section_in_file(f->path, TIDE_P_CELLS, bytes);
 }
 
-static void check_family(const char *child_path)
+/* is_settled: the writer was told of the fork, so the child need not copy. */
+static void check_family(const char *child_path, bool is_settled)
 {
     const char *path = scratch_path("parent.tide");
     struct tide_writer *writer = open_writer(path);
     struct tide_section *s = open_section(writer, TIDE_P_CELLS, 256 * MIB);
-    struct family family = {writer, s, child_path};
+    struct family family = {writer, s, child_path, is_settled};
     size_t before_bytes = 0, after_bytes = 0;
     fill(s, 0, s->ready_bytes);
     grow_to(writer, s, 2 * MIB);
     unsigned char *before = scratch_read(path, &before_bytes);
+    if (is_settled)
+        tideP_writer_fork_begin(writer);
     CHECK_EQ(run_child(child_detaches, &family), 0);
+    tideP_writer_fork_end(writer);
     unsigned char *after = scratch_read(path, &after_bytes);
     CHECK_EQ(before_bytes, after_bytes);
     CHECK(memcmp(before, after, before_bytes) == 0);
@@ -123,12 +129,47 @@ static void check_family(const char *child_path)
 
 TEST(writer_a_forked_child_detaches)
 {
-    check_family(NULL);
+    check_family(NULL, false);
+    check_family(NULL, true);
 }
 
 TEST(writer_a_forked_child_gets_a_file_of_its_own)
 {
-    check_family(scratch_path("child.tide"));
+    check_family(scratch_path("child.tide"), false);
+    check_family(scratch_path("child.tide"), true);
+}
+
+struct late {
+    const struct tide_places *held;
+    const char *path;
+    const char *wanted; /* where it must be */
+};
+
+static void child_opens_late(void *arg)
+{
+    const struct late *late = arg;
+    struct tide_writer *writer;
+    CHECK(chdir("/") == 0);
+    CHECK_EQ(tideP_writer_open_in(late->held, late->path, &writer), TIDE_OK);
+    CHECK_STR(tideP_writer_path(writer), late->wanted);
+    CHECK(!tideP_writer_is_elsewhere(writer));
+    CHECK_EQ(tideP_writer_close(writer), TIDE_OK);
+    CHECK(access(late->wanted, F_OK) == 0);
+}
+
+TEST(writer_a_folder_that_is_held_is_found_from_elsewhere)
+{
+    static struct tide_places held;
+    char wanted[PATH_MAX];
+    snprintf(wanted, sizeof wanted, "%s", scratch_path("late.tide"));
+    char *slash = strrchr(wanted, '/');
+    *slash = '\0';
+    CHECK(chdir(wanted) == 0);
+    *slash = '/';
+    tideP_places_open(&held, "late.tide");
+    CHECK(held.is_open);
+    struct late late = {&held, "late.tide", wanted};
+    CHECK_EQ(run_child(child_opens_late, &late), 0);
 }
 
 static void child_only_closes(void *arg)
@@ -142,7 +183,7 @@ TEST(writer_a_child_that_only_closes_leaves_the_parents_file)
     const char *path = scratch_path("parent.tide");
     struct tide_writer *writer = open_writer(path);
     struct tide_section *s = open_section(writer, TIDE_P_CELLS, 256 * MIB);
-    struct family family = {writer, s, NULL};
+    struct family family = {writer, s, NULL, false};
     CHECK_EQ(run_child(child_only_closes, &family), 0);
     CHECK_EQ(tideP_writer_header(writer)->state, TIDE_P_RUNNING);
     fill(s, 0, s->ready_bytes);
@@ -208,7 +249,7 @@ TEST(writer_forks_in_the_midst_of_growing_are_safe)
     const char *path = scratch_path("parent.tide");
     struct tide_writer *writer = open_writer(path);
     struct tide_section *s = open_section(writer, TIDE_P_CELLS, 256 * MIB);
-    struct family family = {writer, s, NULL};
+    struct family family = {writer, s, NULL, false};
     pthread_t thread;
     fill(s, 0, s->ready_bytes);
     CHECK(pthread_create(&thread, NULL, grow_in_thread, &family) == 0);
@@ -281,7 +322,7 @@ TEST(writer_cancellation_waits_until_the_lock_is_free)
 {
     struct tide_writer *writer = open_writer(scratch_path("a.tide"));
     struct tide_section *s = open_section(writer, TIDE_P_CELLS, 64 * MIB);
-    struct family family = {writer, s, "not grown"};
+    struct family family = {writer, s, "not grown", false};
     pthread_t thread;
     void *result;
     CHECK(pthread_create(&thread, NULL, grow_and_be_cancelled, &family) == 0);
