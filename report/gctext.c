@@ -23,7 +23,7 @@ const struct tide_p_view *tideR_gc_view(const struct tide_model *model)
     for (uint32_t i = 0; i < tideP_reader_n_heaps(model->profile); i++) {
         const struct tide_p_view *view = tideP_reader_heap(model->profile, i);
         if (view->n_moments > 0 &&
-            (best == NULL || view->n_moments > best->n_moments))
+            (best == NULL || view->head->peak_bytes > best->head->peak_bytes))
             best = view;
     }
     return best;
@@ -115,16 +115,18 @@ static void put_times(const struct tide_r_page *page)
 {
     const struct tide_r_gc *gc = &page->model->gc;
     char a[TIDE_R_UNIT_MAX], b[TIDE_R_UNIT_MAX], c[TIDE_R_UNIT_MAX];
-    char text[400];
+    char text[400], calls[TIDE_R_UNIT_MAX + 8];
     if (gc->n_timed == 0)
         return;
+    snprintf(calls, sizeof calls, "%s %s",
+             tideR_count_text((int64_t)gc->n_timed, b),
+             gc->n_timed == 1 ? "call" : "calls");
     snprintf(text, sizeof text,
-             "time in collections that were asked for: %s in %s calls (%s of "
+             "time in collections that were asked for: %s in %s (%s of "
              "the run); those that the collector begins by itself run inside "
              "allocations and are not timed, so this is the least that "
              "collecting took",
-             tideR_duration_text((uint64_t)(gc->collect_s * 1e9), a),
-             tideR_count_text((int64_t)gc->n_timed, b),
+             tideR_duration_text((uint64_t)(gc->collect_s * 1e9), a), calls,
              tideR_share_text((int64_t)(gc->collect_s * 1e9),
                               (int64_t)(page->model->seconds * 1e9), c));
     tideR_puts(page->sink, "\n");

@@ -21,7 +21,7 @@ enum tide_err tideR_gc_text(const struct tide_model *model, uint32_t top,
 /* For programs: everything.  Errors: IO, errno says why. */
 enum tide_err tideR_gc_json(const struct tide_model *model, FILE *out);
 
-/* The heap whose timeline is shown: the one with most points; NULL: none. */
+/* The heap whose timeline is shown: the one that stood highest; NULL: none. */
 const struct tide_p_view *tideR_gc_view(const struct tide_model *model);
 
 /* "stop", "restart", "mode", "pause", "stepmul". */
