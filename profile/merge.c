@@ -179,6 +179,8 @@ static enum tide_err copy_profiles(struct merge *m,
         m->shift_ns = shift_of(m->first, header);
         m->pid = header->pid;
         join_headers(m, header);
+        if (tideP_reader_problem(profiles[i])->err != TIDE_OK)
+            tideP_writer_header(m->writer)->state = TIDE_P_RUNNING;
         const uint32_t n_heaps = tideP_reader_n_heaps(profiles[i]);
         for (uint32_t h = 0; h < n_heaps; h++)
             TIDE_TRY(copy_heap(m, tideP_reader_heap(profiles[i], h)));

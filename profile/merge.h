@@ -12,6 +12,8 @@
 
 /*
 ** Writes a profile with the heaps of all of these.
+** What could not be read of a damaged one is missing, and the whole is then not
+** marked as finished.
 ** n     at least 1; 4096 heaps in all at most
 ** path  replaced if it exists, even by one that is read from
 ** Errors: IO (errno says why), NOMEM; ARG: too many heaps.

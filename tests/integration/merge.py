@@ -164,6 +164,14 @@ def check_damaged(m):
     got = m.run("merge", "-o", "cutall.tide", m.files[0], cut)
     m.ok(got.returncode in (0, 3) and ("cut.tide" in got.stderr),
          "a damaged one is complained of", got)
+    with open(cut, "wb") as f:
+        f.write(whole[:-(len(whole) * 2 // 3)])
+    got = m.run("merge", "-o", "less.tide", m.files[0], cut)
+    m.ok(got.returncode == 0 and "what could be read is taken" in got.stderr,
+         "what is left of one is taken", got)
+    m.ok(m.run("check", "less.tide").returncode == 0 and
+         not m.report("less.tide")["run"]["complete"],
+         "and what comes of it is not complete", m.run("check", "less.tide"))
 
 
 def main():
