@@ -42,9 +42,9 @@ struct tide_site {
     uint32_t cell[4];     /* cells of the node by kind & 3; 0: not known */
     uint32_t array_bytes; /* table constructor at pc: its parts */
     uint32_t hash_bytes;
-    uint32_t func;  /* index in FUNCS */
-    uint32_t parts; /* bit 0: has an array part, bit 1: a hash part */
-    uint64_t reserved;    /* a site is one cache line */
+    uint32_t func;     /* index in FUNCS */
+    uint32_t parts;    /* bit 0: has an array part, bit 1: a hash part */
+    uint64_t reserved; /* a site is one cache line */
 };
 
 _Static_assert(sizeof(struct tide_site) == 64, "one cache line");
@@ -81,7 +81,7 @@ struct tide_thread {
     uint32_t n_frames;
     uint32_t max_frames;
     uint32_t n_finalizers; /* of these frames: called by the collector */
-    uint32_t base; /* node that the frames hang below */
+    uint32_t base;         /* node that the frames hang below */
     bool on_chain;
     struct tide_thread *resumer; /* chain neighbour below */
     struct tide_thread *above;   /* chain neighbour above */
@@ -175,7 +175,7 @@ struct tide_heap {
     struct tide_site *sites;
     struct tide_proto_hit proto_hits[TIDE_PROTO_HITS];
     uint32_t n_sites;
-    uint32_t site_shift; /* 64 - log2(n_sites) */
+    uint32_t site_shift;     /* 64 - log2(n_sites) */
     struct tide_edge *edges; /* tree.c */
     uint32_t edge_mask;
     uint32_t n_edges;
@@ -208,9 +208,9 @@ struct tide_heap {
     const uint32_t *parts_pc; /* constructor whose parts are to come */
     struct tide_thread *compile_thread; /* frame that compiles, by thread, */
     uint32_t compile_frame;             /* ... place on its shadow stack + 1 */
-    uint64_t compile_start;          /* and its start, to know it again */
+    uint64_t compile_start;             /* and its start, to know it again */
     const lua_State *last_L;            /* captured last on the slow path */
-    bool is_last_untagged;           /* ... for a new block without a kind */
+    bool is_last_untagged;              /* ... for a new block without a kind */
     const lua_State *moving_L;          /* its stack is being reallocated */
     size_t moving_bytes;                /* the old stack's size */
     char *main_block;                   /* first block of the state */
@@ -346,8 +346,8 @@ TIDE_INLINE struct tide_site *tideT_site_place(const struct tide_heap *h,
                                                uint32_t parent, const void *fn,
                                                const uint32_t *pc)
 {
-    const uint64_t at = pc != NULL ? (uint64_t)(uintptr_t)pc
-                                   : (uint64_t)(uintptr_t)fn;
+    const uint64_t at =
+        pc != NULL ? (uint64_t)(uintptr_t)pc : (uint64_t)(uintptr_t)fn;
     const uint64_t x = (at >> 2) ^ ((uint64_t)parent << 20);
     return &h->sites[(x * UINT64_C(0x9e3779b97f4a7c15)) >> h->site_shift];
 }
@@ -460,7 +460,8 @@ TIDE_INLINE uint64_t tideT_clock(const struct tide_heap *h,
 TIDE_INLINE struct tide_proto_hit *tideT_proto_hit(struct tide_heap *h,
                                                    const char *proto)
 {
-    const uint64_t x = (uint64_t)(uintptr_t)proto * UINT64_C(0x9e3779b97f4a7c15);
+    const uint64_t x =
+        (uint64_t)(uintptr_t)proto * UINT64_C(0x9e3779b97f4a7c15);
     return &h->proto_hits[x >> 56];
 }
 

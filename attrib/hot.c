@@ -1,9 +1,9 @@
 /*
 ** hot.c: the path of every allocation and every free.
 **
-** Budget, x86-64, gcc 12 -O2, entry.S included: 125 instructions to make a small
-** block where the last one was made, 52 to free one; tests/abi/budget.py counts
-** them.  All that is rare is a tail call to elsewhere.
+** Budget, x86-64, gcc 12 -O2, entry.S included: 125 instructions to make a
+** small block where the last one was made, 52 to free one; tests/abi/budget.py
+** counts them.  All that is rare is a tail call to elsewhere.
 **
 ** Must not: allocate from malloc, take a lock, call stdio, call Lua.
 */

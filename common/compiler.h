@@ -11,25 +11,25 @@
 # error "tidemark needs gcc or clang"
 #endif
 
-#define TIDE_LIKELY(x)      __builtin_expect(!!(x), 1)
-#define TIDE_UNLIKELY(x)    __builtin_expect(!!(x), 0)
-#define TIDE_INLINE         static inline __attribute__((always_inline))
-#define TIDE_NOINLINE       __attribute__((noinline))
-#define TIDE_COLD           __attribute__((cold, noinline))
-#define TIDE_HIDDEN         __attribute__((visibility("hidden")))
-#define TIDE_WEAK           __attribute__((weak))
-#define TIDE_PRINTF(f, a)   __attribute__((format(printf, f, a)))
-#define TIDE_MUST_USE       __attribute__((warn_unused_result))
-#define TIDE_CONSTRUCTOR    __attribute__((constructor))
-#define TIDE_DESTRUCTOR     __attribute__((destructor))
-#define TIDE_ALIAS(name)    __attribute__((alias(#name)))
-#define TIDE_THREAD_LOCAL   static __thread
+#define TIDE_LIKELY(x)    __builtin_expect(!!(x), 1)
+#define TIDE_UNLIKELY(x)  __builtin_expect(!!(x), 0)
+#define TIDE_INLINE       static inline __attribute__((always_inline))
+#define TIDE_NOINLINE     __attribute__((noinline))
+#define TIDE_COLD         __attribute__((cold, noinline))
+#define TIDE_HIDDEN       __attribute__((visibility("hidden")))
+#define TIDE_WEAK         __attribute__((weak))
+#define TIDE_PRINTF(f, a) __attribute__((format(printf, f, a)))
+#define TIDE_MUST_USE     __attribute__((warn_unused_result))
+#define TIDE_CONSTRUCTOR  __attribute__((constructor))
+#define TIDE_DESTRUCTOR   __attribute__((destructor))
+#define TIDE_ALIAS(name)  __attribute__((alias(#name)))
+#define TIDE_THREAD_LOCAL static __thread
 
 /* Where the function that this stands in returns to. */
 #define TIDE_RETURN_ADDRESS ((uintptr_t)__builtin_return_address(0))
 
 /* For code that reads memory of a private layout on purpose. */
-#define TIDE_NO_SANITIZE    __attribute__((no_sanitize("address", "undefined")))
+#define TIDE_NO_SANITIZE __attribute__((no_sanitize("address", "undefined")))
 
 /*
 ** For programs that run under valgrind; a few instructions elsewhere.
@@ -49,7 +49,7 @@
 #endif
 
 /* Store and load across threads or processes: contents, then length. */
-#define TIDE_PUBLISH(p, v)  __atomic_store_n((p), (v), __ATOMIC_RELEASE)
-#define TIDE_OBSERVE(p)     __atomic_load_n((p), __ATOMIC_ACQUIRE)
+#define TIDE_PUBLISH(p, v) __atomic_store_n((p), (v), __ATOMIC_RELEASE)
+#define TIDE_OBSERVE(p)    __atomic_load_n((p), __ATOMIC_ACQUIRE)
 
 #endif

@@ -8,16 +8,16 @@
 
 /* Forward a failure to the caller: the function returns enum tide_err. */
 #define TIDE_TRY(expr)                                                         \
-    do {                                                                       \
-        const enum tide_err tide_try_ = (expr);                                \
-        if (tide_try_ != TIDE_OK)                                              \
-            return tide_try_;                                                  \
-    } while (0)
+ do {                                                                          \
+  const enum tide_err tide_try_ = (expr);                                      \
+  if (tide_try_ != TIDE_OK)                                                    \
+   return tide_try_;                                                           \
+ } while (0)
 
 #define TIDE_FAIL_IF(cond, err)                                                \
-    do {                                                                       \
-        if (cond)                                                              \
-            return (err);                                                      \
-    } while (0)
+ do {                                                                          \
+  if (cond)                                                                    \
+   return (err);                                                               \
+ } while (0)
 
 #endif

@@ -278,10 +278,10 @@ TIDE_API struct tide_session *tide_process_session(void);
 ** out_or_null      the heap.
 ** Errors: as tide_session_open and tide_heap_attach.  [from: host]
 */
-TIDE_API enum tide_err
-tide_process_attach(const char *options_or_null, tide_lookup_fn lookup_or_null,
-                    void *ctx, struct lua_State *L,
-                    struct tide_heap **out_or_null);
+TIDE_API enum tide_err tide_process_attach(const char *options_or_null,
+                                           tide_lookup_fn lookup_or_null,
+                                           void *ctx, struct lua_State *L,
+                                           struct tide_heap **out_or_null);
 
 /* Sums over all rows of one heap.  live = alloc + moved - freed, always. */
 struct tide_totals {
