@@ -291,6 +291,9 @@ TIDE_INLINE enum tide_kind tideT_kind_of_tag(size_t osize)
     return (enum tide_kind)tideT_kind_of[osize & 15];
 }
 
+/* The state is whole enough to be read: h->g and the main thread are set. */
+void tideT_meet_state(struct tide_heap *h);
+
 /* In a forked child, before it counts: a file of its own (fork.c). */
 TIDE_COLD void tideT_after_fork(struct tide_session *s);
 

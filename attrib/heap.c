@@ -363,7 +363,10 @@ enum tide_err tide_heap_attach(struct tide_session *session,
     TIDE_TRY(tide_heap_open(session, &h));
     tideA_store_adopt(&h->store, before, ud);
     h->main_L = main;
+    h->is_whole = true;
     h->head->n_states++;
+    if (h->cal->has_layout) /* its first call may be to resize a stack */
+        tideT_meet_state(h);
     const uint64_t count = (uint64_t)api->gc(L, LUA_GCCOUNT) * 1024u +
                            (uint64_t)api->gc(L, LUA_GCCOUNTB);
     h->head->before_bytes += count;

@@ -16,8 +16,7 @@ static void rest_at(struct tide_heap *h, struct tide_site *site)
     h->parts_left = 0;
 }
 
-/* The state is whole enough to be read: global_State is known. */
-static void meet_state(struct tide_heap *h)
+void tideT_meet_state(struct tide_heap *h)
 {
     struct tide_thread *t = tideT_thread_of(h, h->main_L);
     if (t == NULL)
@@ -218,7 +217,7 @@ enum tide_kind tideT_locate(struct tide_heap *h, const struct tide_ra *ra,
     enum tide_kind kind =
         ptr == NULL ? tideT_kind_of_tag(osize) : TIDE_KIND_STORAGE;
     if (h->g == NULL && h->main_L != NULL)
-        meet_state(h);
+        tideT_meet_state(h);
     if (h->wants_clear && h->g != NULL) {
         tideT_threads_reset(h);
         h->wants_clear = false;
