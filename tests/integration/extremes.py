@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Programs that go to the ends of what Lua can do; prints TAP.
 
-usage: extremes.py --tidemark FILE -- INTERPRETER [ARG..]
+usage: extremes.py --tidemark FILE [--module FILE] -- INTERPRETER [ARG..]
 
 Each program is short and its bytes are known by arithmetic on the sizes of
 Lua's objects: a table is 56 bytes, an array slot 16.
@@ -122,6 +122,32 @@ local function first() return wrapped() end
 local function second() local t = wrapped() return t end
 for i = 1, 1000 do first() second() second() end
 print("done")
+"""
+
+
+# The first call of the allocator after an attach resizes a block from before.
+ATTACHED = """
+local what = ...
+local big = {}
+for i = 1, 5000 do big[i] = i end
+local function deep(n) if n == 0 then return 0 end return 1 + deep(n - 1) end
+local tidemark = require "tidemark"
+if what == "stack" then
+  coroutine.wrap(deep)(150)
+  print(pcall(deep, 150))
+elseif what == "array" then
+  for i = 5001, 20000 do big[i] = i end
+elseif what == "strings" then
+  local t = {}
+  for i = 1, 100000 do t[i] = "key" .. i end
+end
+collectgarbage()
+collectgarbage("stop")
+local before = collectgarbage("count") * 1024
+local s = tidemark.stats()
+local after = collectgarbage("count") * 1024
+local held = s.live_bytes - s.buffer_bytes + s.before_bytes
+print(what, held >= before and held <= after or (held .. " " .. before))
 """
 
 
@@ -273,16 +299,37 @@ def closed(options, tap, folder):
               "closed: each resume has its own stack", got)
 
 
+def attached(options, tap, folder):
+    if not options.module:
+        return
+    with open(os.path.join(folder, "attached.lua"), "w",
+              encoding="utf-8") as file:
+        file.write(ATTACHED)
+    path = os.path.join(os.path.dirname(options.module), "?.so;;")
+    for what in ("stack", "array", "strings"):
+        done = subprocess.run(
+            options.interpreter + ["attached.lua", what], cwd=folder,
+            text=True, timeout=SECONDS, stdin=subprocess.DEVNULL,
+            capture_output=True,
+            env=dict(os.environ, LUA_CPATH=path, TIDEMARK="out="))
+        tap.check(done.returncode == 0 and
+                  done.stdout.endswith("%s\ttrue\n" % what),
+                  "attached: first of all a %s grows" % what,
+                  done.stdout + done.stderr)
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--tidemark", required=True)
+    parser.add_argument("--module", default="")
     parser.add_argument("interpreter", nargs="+")
     options = parser.parse_args()
     for key in ("TIDEMARK", "LUA_INIT", "LUA_INIT_5_4"):
         os.environ.pop(key, None)
     tap = Tap()
     with tempfile.TemporaryDirectory() as folder:
-        for test in (deep, coroutines, chunks, reused, hooks, tails, closed):
+        for test in (deep, coroutines, chunks, reused, hooks, tails, closed,
+                     attached):
             test(options, tap, folder)
     print("1..%d" % tap.n)
     return 1 if tap.failed else 0
