@@ -180,13 +180,15 @@ static char *replacing_stack(const struct tide_heap *h, const lua_State *L,
     return new == old ? NULL : new;
 }
 
+/*
+** A new stack's size: in the arena its class tells, since stacks are multiples
+** of 16 bytes; a large one was surely noted as the last vector.
+*/
 static size_t bytes_of_stack(const struct tide_heap *h, const char *block)
 {
-    if (block == h->last_vector)
-        return h->last_vector_bytes;
-    return tideA_arena_has(&h->store.arena, block)
-               ? tideA_arena_bytes(&h->store.arena, block)
-               : 0;
+    if (tideA_arena_has(&h->store.arena, block))
+        return tideA_arena_bytes(&h->store.arena, block);
+    return block == h->last_vector ? h->last_vector_bytes : 0;
 }
 
 /* Undoes the charge of a new block. */
