@@ -157,6 +157,8 @@ def main():
     parser.add_argument("--tidemark", required=True)
     parser.add_argument("--seeds", type=int, default=50)
     parser.add_argument("--first", type=int, default=1)
+    parser.add_argument("--also", default="",
+                        help="seeds that once found a fault: 19,2285")
     parser.add_argument("--module", default="")
     parser.add_argument("--keep", default="")
     parser.add_argument("--lua", default="lua5.4")
@@ -170,9 +172,10 @@ def main():
     if options.module:
         options.module = os.path.abspath(options.module)
     n_failed = 0
-    print("1..%d" % options.seeds)
-    for n in range(1, options.seeds + 1):
-        seed = options.first + n - 1
+    seeds = list(range(options.first, options.first + options.seeds))
+    seeds += [int(seed) for seed in options.also.split(",") if seed]
+    print("1..%d" % len(seeds))
+    for n, seed in enumerate(seeds, 1):
         with tempfile.TemporaryDirectory() as folder:
             found = list(faults(options, folder, seed))
             if found and options.keep:
