@@ -213,6 +213,9 @@ static bool stack_resized(struct tide_heap *h, char *old, size_t old_bytes,
         return false;
     const uint32_t owner = tideA_tag_cell(old_tag);
     const uint32_t made = tideA_tag_cell(new_tag);
+    tide_assert(owner < h->n_cells && made < h->n_cells);
+    if (owner >= h->n_cells || made >= h->n_cells)
+        return false; /* not a tag: rather two blocks than a wild row */
     uncharge(h, made, new_bytes);
     tideT_peak_keep(h, &h->cells[owner]);
     h->live_bytes -= old_bytes;
