@@ -18,6 +18,8 @@
 
 #define RANGE_BYTES     ((size_t)1 << 36)
 #define RANGE_BYTES_MIN ((size_t)1 << 22)
+#define HUGE_BYTES      ((size_t)2 << 20)
+#define HUGE_FROM       ((size_t)4 << 20) /* small heaps stay small */
 #define CUT_BYTES       4096u
 #define TRIM_PAGES_MIN  64u /* 2 MiB: no trim before so much was taken */
 #define KEEP_PAGES      32u /* empty pages that keep their memory */
@@ -80,11 +82,19 @@ void tideA_arena_close(struct tide_arena *arena)
 static bool open_chunk(struct tide_arena *arena)
 {
     size_t bytes = TIDE_CHUNK_BYTES;
+    if (arena->open_bytes >= HUGE_FROM) {
+        bytes = HUGE_BYTES;
+        const size_t at = (size_t)(arena->base + arena->open_bytes);
+        if (at % HUGE_BYTES != 0)
+            bytes = HUGE_BYTES - at % HUGE_BYTES;
+    }
     if (arena->open_bytes + bytes > arena->limit_bytes)
         return false;
     if (mprotect(arena->base + arena->open_bytes, bytes,
                  PROT_READ | PROT_WRITE) != 0)
         return false;
+    if (bytes == HUGE_BYTES)
+        madvise(arena->base + arena->open_bytes, bytes, MADV_HUGEPAGE);
     arena->open_bytes += bytes;
     return true;
 }

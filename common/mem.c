@@ -14,6 +14,7 @@
 #include "compiler.h"
 
 #define CHUNK_BYTES ((size_t)64 * 1024)
+#define HUGE_BYTES  ((size_t)2 << 20)
 #define MIN_SHIFT   4
 
 struct chunk {
@@ -25,7 +26,11 @@ void *tideC_pages_alloc(size_t bytes)
 {
     void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
                    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    return p == MAP_FAILED ? NULL : p;
+    if (p == MAP_FAILED)
+        return NULL;
+    if (bytes >= HUGE_BYTES)
+        madvise(p, bytes, MADV_HUGEPAGE); /* fewer faults, where it is had */
+    return p;
 }
 
 void tideC_pages_free(void *pages, size_t bytes)
