@@ -50,13 +50,26 @@ static bool map_tables(struct tide_arena *arena, size_t n_pages)
     return true;
 }
 
+/* A range without access rights at a multiple of HUGE_BYTES; NULL: none. */
+static unsigned char *reserve_range(size_t bytes)
+{
+    unsigned char *p = mmap(NULL, bytes + HUGE_BYTES, PROT_NONE,
+                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (p == MAP_FAILED)
+        return NULL;
+    const size_t before = (HUGE_BYTES - (size_t)p % HUGE_BYTES) % HUGE_BYTES;
+    if (before > 0)
+        munmap(p, before);
+    munmap(p + before + bytes, HUGE_BYTES - before);
+    return p + before;
+}
+
 bool tideA_arena_open(struct tide_arena *arena)
 {
     memset(arena, 0, sizeof *arena);
     for (size_t want = wanted_range(); want >= RANGE_BYTES_MIN; want /= 2) {
-        void *p = mmap(NULL, want, PROT_NONE,
-                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-        if (p == MAP_FAILED)
+        unsigned char *p = reserve_range(want);
+        if (p == NULL)
             continue;
         if (!map_tables(arena, want >> TIDE_PAGE_SHIFT)) {
             munmap(p, want);
@@ -81,19 +94,15 @@ void tideA_arena_close(struct tide_arena *arena)
 
 static bool open_chunk(struct tide_arena *arena)
 {
-    size_t bytes = TIDE_CHUNK_BYTES;
-    if (arena->open_bytes >= HUGE_FROM) {
-        bytes = HUGE_BYTES;
-        const size_t at = (size_t)(arena->base + arena->open_bytes);
-        if (at % HUGE_BYTES != 0)
-            bytes = HUGE_BYTES - at % HUGE_BYTES;
-    }
+    /* base is a multiple of HUGE_BYTES, and so is HUGE_FROM */
+    const bool is_huge = arena->open_bytes >= HUGE_FROM;
+    const size_t bytes = is_huge ? HUGE_BYTES : TIDE_CHUNK_BYTES;
     if (arena->open_bytes + bytes > arena->limit_bytes)
         return false;
     if (mprotect(arena->base + arena->open_bytes, bytes,
                  PROT_READ | PROT_WRITE) != 0)
         return false;
-    if (bytes == HUGE_BYTES)
+    if (is_huge)
         madvise(arena->base + arena->open_bytes, bytes, MADV_HUGEPAGE);
     arena->open_bytes += bytes;
     return true;
@@ -121,6 +130,7 @@ static unsigned char *take_page(struct tide_arena *arena, size_t class)
         arena->used_bytes += TIDE_PAGE_BYTES;
     }
     tide_assert(page < arena->used_bytes >> TIDE_PAGE_SHIFT);
+    tide_assert(arena->used_bytes <= arena->open_bytes);
     tide_assert(arena->page_class[page] == 0);
     arena->pages_since_trim++;
     arena->page_class[page] = (uint8_t) class;

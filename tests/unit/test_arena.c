@@ -149,3 +149,22 @@ TEST(arena_fits_into_limited_address_space)
     tideA_arena_close(arena);
     free(arena);
 }
+
+/* Every byte that is handed out can be written, however far the range grows. */
+TEST(arena_opens_what_it_hands_out)
+{
+    struct tide_arena *arena = calloc(1, sizeof *arena);
+    CHECK(tideA_arena_open(arena));
+    for (size_t i = 0; i < 40000; i++) {
+        const size_t bytes = 1 + i * 7 % TIDE_SMALL_MAX;
+        unsigned char *p = tideA_arena_alloc(arena, tideA_class(bytes));
+        CHECK(p != NULL);
+        memset(p, 1, bytes);
+        *tideA_tag_place(p, bytes) = 1;
+        CHECK(arena->used_bytes <= arena->open_bytes);
+        CHECK_EQ(arena->open_bytes % TIDE_PAGE_BYTES, 0);
+    }
+    CHECK(arena->open_bytes > 8u << 20);
+    tideA_arena_close(arena);
+    free(arena);
+}
