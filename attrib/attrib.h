@@ -505,4 +505,13 @@ TIDE_INLINE void tideT_heap_grows(struct tide_heap *h, struct tide_p_cell *cell,
     }
 }
 
+/* A new block of n bytes, of `cell`. */
+TIDE_INLINE void tideT_count_made(struct tide_heap *h, struct tide_p_cell *cell,
+                                  size_t n)
+{
+    tideT_heap_grows(h, cell, n);
+    cell->alloc_bytes += n;
+    cell->alloc_blocks++;
+}
+
 #endif

@@ -92,9 +92,7 @@ TIDE_INLINE struct tide_p_cell *cell_here(struct tide_heap *h, unsigned kind)
 TIDE_INLINE void *charge_block(struct tide_heap *h, struct tide_p_cell *cell,
                                void *block, size_t nsize)
 {
-    tideT_heap_grows(h, cell, nsize);
-    cell->alloc_bytes += nsize;
-    cell->alloc_blocks++;
+    tideT_count_made(h, cell, nsize);
     tide_assert(tideA_arena_bytes(&h->store.arena, block) >= nsize);
     *tideA_tag_place(block, nsize) =
         tideA_tag((uint32_t)(cell - h->cells), h->cycle);

@@ -26,16 +26,14 @@ struct tide_layout {
     uint16_t cist_tail;         /* callstatus: the call was a tail call */
     uint16_t cist_fin;          /* callstatus: it called a finalizer */
     bool has_gcstp;             /* global_State.gcstp tells of lua_close */
-    bool is_cleared_late;       /* 5.4.0: pc not saved in some places */
     uint32_t extra_bytes;       /* LUA_EXTRASPACE before a lua_State */
     uint32_t thread_bytes;      /* size of a coroutine's block */
     uint32_t first_stack_bytes; /* size of a new coroutine's stack */
     uint32_t callinfo_bytes;    /* sizeof(CallInfo) */
 };
 
-#define TIDE_CIST_C      ((uint16_t)(1u << 1))
-#define TIDE_CIST_HOOKED ((uint16_t)(1u << 3))
-#define TIDE_CIST_MARK   ((uint16_t)(1u << 15)) /* ours */
+#define TIDE_CIST_C    ((uint16_t)(1u << 1))
+#define TIDE_CIST_MARK ((uint16_t)(1u << 15)) /* ours */
 
 #define TIDE_SLOT_BYTES     16u /* a stack slot, an array element */
 #define TIDE_NODE_BYTES     24u /* a node of a table's hash part */
@@ -111,8 +109,23 @@ struct tide_layout {
 #define tideT_table_array(t) TIDE_AT(char *, t, 16)
 #define tideT_table_node(t)  TIDE_AT(char *, t, 24)
 
+/*
+** What identifies the function in a stack slot: the Proto of a Lua closure, the
+** C function of the others; NULL: neither.  p and f stand at the same place.
+*/
+TIDE_INLINE const void *tideT_fn_of_slot(const char *slot, bool *is_lua)
+{
+    const char *value = tideT_value_ptr(slot);
+    const uint8_t tag = tideT_value_tag(slot);
+    *is_lua = tag == TIDE_TAG_LCLOSURE;
+    if (tag == TIDE_TAG_LIGHT_C)
+        return value;
+    if (tag == TIDE_TAG_LCLOSURE || tag == TIDE_TAG_CCLOSURE)
+        return tideT_cclosure_f(value);
+    return NULL;
+}
+
 /* global_State */
-#define tideT_g_frealloc(g)    TIDE_AT(void *, g, 0)
 #define tideT_g_ud(g)          TIDE_AT(void *, g, 8)
 #define tideT_g_base(g)        TIDE_AT(int64_t, g, 16) /* and the debt: */
 #define tideT_g_debt(g)        TIDE_AT(int64_t, g, 24)

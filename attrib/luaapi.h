@@ -20,11 +20,9 @@
  X(version, "lua_version", lua_Number (*)(lua_State *))                        \
  X(gc, "lua_gc", int (*)(lua_State *, int, ...))                               \
  X(resume, "lua_resume", int (*)(lua_State *, lua_State *, int, int *))        \
- X(status, "lua_status", int (*)(lua_State *))                                 \
  X(pcallk, "lua_pcallk",                                                       \
    int (*)(lua_State *, int, int, int, lua_KContext, lua_KFunction))           \
  X(settop, "lua_settop", void (*)(lua_State *, int))                           \
- X(gettop, "lua_gettop", int (*)(lua_State *))                                 \
  X(checkstack, "lua_checkstack", int (*)(lua_State *, int))                    \
  X(pushnil, "lua_pushnil", void (*)(lua_State *))                              \
  X(pushinteger, "lua_pushinteger", void (*)(lua_State *, lua_Integer))         \
@@ -32,7 +30,6 @@
    const char *(*)(lua_State *, const char *, size_t))                         \
  X(pushcclosure, "lua_pushcclosure",                                           \
    void (*)(lua_State *, lua_CFunction, int))                                  \
- X(pushvalue, "lua_pushvalue", void (*)(lua_State *, int))                     \
  X(type, "lua_type", int (*)(lua_State *, int))                                \
  X(tolstring, "lua_tolstring", const char *(*)(lua_State *, int, size_t *))    \
  X(topointer, "lua_topointer", const void *(*)(lua_State *, int))              \
@@ -43,10 +40,8 @@
  X(getfield, "lua_getfield", int (*)(lua_State *, int, const char *))          \
  X(setfield, "lua_setfield", void (*)(lua_State *, int, const char *))         \
  X(setglobal, "lua_setglobal", void (*)(lua_State *, const char *))            \
- X(getglobal, "lua_getglobal", int (*)(lua_State *, const char *))             \
  X(rawseti, "lua_rawseti", void (*)(lua_State *, int, lua_Integer))            \
  X(rawgeti, "lua_rawgeti", int (*)(lua_State *, int, lua_Integer))             \
- X(setmetatable, "lua_setmetatable", int (*)(lua_State *, int))                \
  X(next, "lua_next", int (*)(lua_State *, int))                                \
  X(concat, "lua_concat", void (*)(lua_State *, int))                           \
  X(getallocf, "lua_getallocf", lua_Alloc (*)(lua_State *, void **))            \
@@ -59,14 +54,7 @@
 /* Not in every host: NULL when absent. */
 #define TIDE_LUA_API_OPTIONAL(X)                                               \
  X(openlibs, "luaL_openlibs", void (*)(lua_State *))                           \
- X(openselectedlibs, "luaL_openselectedlibs", void (*)(lua_State *, int, int)) \
- X(closeslot, "lua_closeslot", void (*)(lua_State *, int))                     \
- X(traceback, "luaL_traceback",                                                \
-   void (*)(lua_State *, lua_State *, const char *, int))                      \
- X(buffinit, "luaL_buffinit", void (*)(lua_State *, luaL_Buffer *))            \
- X(addlstring, "luaL_addlstring",                                              \
-   void (*)(luaL_Buffer *, const char *, size_t))                              \
- X(pushresult, "luaL_pushresult", void (*)(luaL_Buffer *))
+ X(openselectedlibs, "luaL_openselectedlibs", void (*)(lua_State *, int, int))
 
 struct tide_lua_api {
 #define X(field, name, type) __typeof__((type)0) field;

@@ -35,27 +35,10 @@ static const char *func_slot(const struct tide_heap *h, const lua_State *L,
     return is_pointer ? func : stack + (uintptr_t)func;
 }
 
-static const void *fn_of_slot(const char *slot, bool *is_lua)
-{
-    const char *value = tideT_value_ptr(slot);
-    *is_lua = false;
-    switch (tideT_value_tag(slot)) {
-    case TIDE_TAG_LCLOSURE:
-        *is_lua = true;
-        return tideT_lclosure_proto(value);
-    case TIDE_TAG_CCLOSURE:
-        return tideT_cclosure_f(value);
-    case TIDE_TAG_LIGHT_C:
-        return value;
-    default:
-        return NULL;
-    }
-}
-
 static const void *frame_fn(const struct tide_heap *h, const lua_State *L,
                             const char *ci, bool *is_lua)
 {
-    const void *fn = fn_of_slot(func_slot(h, L, ci), is_lua);
+    const void *fn = tideT_fn_of_slot(func_slot(h, L, ci), is_lua);
     if ((tideT_ci_status(ci) & TIDE_CIST_C) != 0 && *is_lua)
         return NULL; /* not what it seems: an unknown frame */
     return fn;

@@ -69,9 +69,7 @@ void *tideT_alloc_large(struct tide_heap *h, struct tide_p_cell *cell,
         return fail(h);
     const uint32_t index = (uint32_t)(cell - h->cells);
     tide_assert(index > 0 && index < h->n_cells);
-    tideT_heap_grows(h, cell, nsize);
-    cell->alloc_bytes += nsize;
-    cell->alloc_blocks++;
+    tideT_count_made(h, cell, nsize);
     tideA_store_set_tag(&h->store, block, nsize, tideA_tag(index, h->cycle));
     note_block(h, block, osize, nsize, (enum tide_kind)cell->kind);
     set_pending(h, block, index);
@@ -205,9 +203,7 @@ static void *grow_foreign(struct tide_heap *h, void *ptr, size_t osize,
                                      is_stack     ? TIDE_KIND_STACK
                                      : is_strings ? TIDE_KIND_OTHER
                                                   : TIDE_KIND_STORAGE);
-    tideT_heap_grows(h, &h->cells[cell], nsize);
-    h->cells[cell].alloc_bytes += nsize;
-    h->cells[cell].alloc_blocks++;
+    tideT_count_made(h, &h->cells[cell], nsize);
     tideA_store_set_tag(&h->store, block, nsize, tideA_tag(cell, h->cycle));
     return block;
 }

@@ -41,20 +41,6 @@ TIDE_INLINE uint32_t find_frame(const struct tide_thread *t, const char *ci)
     return n;
 }
 
-TIDE_INLINE const void *plain_fn(const char *ci, bool *is_lua)
-{
-    const char *slot = tideT_ci_func(ci);
-    const char *value = tideT_value_ptr(slot);
-    const uint8_t tag = tideT_value_tag(slot);
-    *is_lua = tag == TIDE_TAG_LCLOSURE;
-    if (tag == TIDE_TAG_LIGHT_C)
-        return value;
-    if (tag == TIDE_TAG_LCLOSURE || tag == TIDE_TAG_CCLOSURE)
-        return TIDE_AT(char *, value, 24); /* p or f */
-    return NULL;
-}
-_Static_assert(TIDE_TAG_LCLOSURE != TIDE_TAG_CCLOSURE, "plain_fn");
-
 /* As tideT_shadow_place. */
 TIDE_INLINE struct tide_site *place_frame(struct tide_heap *h,
                                           struct tide_thread *t,
@@ -91,7 +77,7 @@ TIDE_INLINE void push_call(struct tide_thread *t, char *ci, uint64_t clock)
     struct tide_frame *f = &t->frames[n];
     bool is_lua;
     f->ci = ci;
-    f->fn = plain_fn(ci, &is_lua);
+    f->fn = tideT_fn_of_slot(tideT_ci_func(ci), &is_lua);
     f->is_lua = is_lua;
     f->is_finalizer = false;
     f->is_new = true;
@@ -135,7 +121,7 @@ TIDE_INLINE bool is_replaced(const struct tide_heap *h,
 {
     bool is_lua;
     return (tideT_ci_status(f->ci) & h->cal->layout.cist_tail) != 0 &&
-           plain_fn(f->ci, &is_lua) != f->fn;
+           tideT_fn_of_slot(tideT_ci_func(f->ci), &is_lua) != f->fn;
 }
 
 /* Brings the shadow stack to `ci`; false: the cold path must. */
@@ -197,7 +183,9 @@ TIDE_INLINE bool is_repeated(const struct tide_frame *f, const char *ci)
 {
     const struct tide_frame *caller = f - 1;
     bool is_lua;
-    return f->ci == ci && plain_fn(ci, &is_lua) == f->fn && !caller->is_new &&
+    return f->ci == ci &&
+           tideT_fn_of_slot(tideT_ci_func(ci), &is_lua) == f->fn &&
+           !caller->is_new &&
            (!caller->is_lua || tideT_ci_savedpc(caller->ci) == caller->pc);
 }
 

@@ -180,5 +180,4 @@ void tideT_verify_end(struct tide_probe *p)
     else if (p->layout.thread_bytes == 0 || p->layout.first_stack_bytes == 0)
         fault(p, "the block of a coroutine");
     p->layout.cist_tail = bits;
-    p->layout.is_cleared_late = bits == 1u << 4;
 }

@@ -17,11 +17,8 @@
 #define TIDE_NOINLINE     __attribute__((noinline))
 #define TIDE_COLD         __attribute__((cold, noinline))
 #define TIDE_HIDDEN       __attribute__((visibility("hidden")))
-#define TIDE_WEAK         __attribute__((weak))
 #define TIDE_PRINTF(f, a) __attribute__((format(printf, f, a)))
-#define TIDE_MUST_USE     __attribute__((warn_unused_result))
 #define TIDE_CONSTRUCTOR  __attribute__((constructor))
-#define TIDE_DESTRUCTOR   __attribute__((destructor))
 #define TIDE_ALIAS(name)  __attribute__((alias(#name)))
 #define TIDE_THREAD_LOCAL static __thread
 
