@@ -26,6 +26,7 @@ end
 repeat
   n = n + 1
   kept[n % 50] = hot()
+  if n == 200 then io.open("ready", "w"):close() end
   local stop = n % 200 == 0 and io.open("stop")
 until stop
 print("ended", n == 0, #kept)
@@ -45,6 +46,15 @@ class Target:
             command, cwd=folder, stdin=stdin, stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT, text=True)
         time.sleep(0.3)
+
+    def wait_until_busy(self):
+        """Until busy.lua is in its loop, however slow the machine is."""
+        ready = os.path.join(self.folder, "ready")
+        until = time.monotonic() + 20
+        while not os.path.exists(ready) and time.monotonic() < until:
+            time.sleep(0.02)
+        if os.path.exists(ready):
+            os.remove(ready)
 
     def end(self, text=None):
         """(status, output) once it has been told to end."""
@@ -77,6 +87,7 @@ def can_trace(options, folder):
 def check_busy(options, tap, folder):
     for n in range(N_RUNS):
         target = Target([options.lua, "busy.lua"], folder)
+        target.wait_until_busy()
         pid = target.process.pid
         got = attach(options, folder, pid, "-o", "%n.%p.tide")
         path = os.path.join(folder, "%s.%d.tide" % (
