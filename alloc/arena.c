@@ -21,8 +21,10 @@
 #define HUGE_BYTES      ((size_t)2 << 20)
 #define HUGE_FROM       ((size_t)4 << 20) /* small heaps stay small */
 #define CUT_BYTES       4096u
-#define TRIM_PAGES_MIN  64u /* 2 MiB: no trim before so much was taken */
-#define KEEP_PAGES      32u /* empty pages that keep their memory */
+#define RUN_BYTES       256u /* first run in the mixed pages, then doubled */
+#define RUNS_MAX        4u   /* ... so many times */
+#define TRIM_PAGES_MIN  64u  /* 2 MiB: no trim before so much was taken */
+#define KEEP_PAGES      32u  /* empty pages that keep their memory */
 
 /* How much address space to ask for first. */
 static size_t wanted_range(void)
@@ -38,14 +40,16 @@ static size_t wanted_range(void)
 
 static bool map_tables(struct tide_arena *arena, size_t n_pages)
 {
-    const size_t bytes = n_pages * (1 + 4 + 4);
+    const size_t n_steps = TIDE_MIXED_BYTES / TIDE_MIXED_STEP;
+    const size_t bytes = n_pages * (4 + 4 + 1) + n_steps;
     unsigned char *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (p == MAP_FAILED)
         return false;
     arena->page_free = (uint32_t *)(void *)p;
     arena->empty = arena->page_free + n_pages;
-    arena->page_class = p + n_pages * 8;
+    arena->mixed_class = p + n_pages * 8;
+    arena->page_class = arena->mixed_class + n_steps;
     arena->map_bytes = bytes;
     return true;
 }
@@ -67,6 +71,7 @@ static unsigned char *reserve_range(size_t bytes)
 bool tideA_arena_open(struct tide_arena *arena)
 {
     memset(arena, 0, sizeof *arena);
+    arena->cut_max = SIZE_MAX;
     for (size_t want = wanted_range(); want >= RANGE_BYTES_MIN; want /= 2) {
         unsigned char *p = reserve_range(want);
         if (p == NULL)
@@ -137,10 +142,52 @@ static unsigned char *take_page(struct tide_arena *arena, size_t class)
     return arena->base + (page << TIDE_PAGE_SHIFT);
 }
 
-void *tideA_arena_refill(struct tide_arena *arena, size_t class)
+static size_t round_to_step(size_t bytes)
 {
-    tide_assert(class > 0 && class < TIDE_CLASSES);
-    tide_assert(arena->free[class] == NULL);
+    return (bytes + TIDE_MIXED_STEP - 1) / TIDE_MIXED_STEP * TIDE_MIXED_STEP;
+}
+
+/* The first pages of the range; false: the arena is in use already. */
+static bool open_mixed(struct tide_arena *arena)
+{
+    if (arena->used_bytes > 0 || !open_chunk(arena))
+        return false;
+    arena->used_bytes = TIDE_MIXED_BYTES;
+    memset(arena->page_class, TIDE_CLASS_MIXED,
+           TIDE_MIXED_BYTES >> TIDE_PAGE_SHIFT);
+    arena->mixed = arena->base;
+    return true;
+}
+
+/*
+** A run of so many bytes for a class that has no page yet; NULL: it is to get
+** one.
+*/
+static unsigned char *cut_mixed(struct tide_arena *arena, size_t class,
+                                size_t *room)
+{
+    if (arena->n_runs[class] == RUNS_MAX ||
+        (arena->mixed == NULL && !open_mixed(arena)))
+        return NULL;
+    const size_t slot = tideA_slot_bytes(class);
+    size_t bytes = RUN_BYTES << arena->n_runs[class];
+    bytes = round_to_step(bytes > slot ? bytes / slot * slot : slot);
+    const size_t at = (size_t)(arena->mixed - arena->base);
+    /* under a limit, what cannot be given back must be little of it */
+    if (bytes > TIDE_MIXED_BYTES - at || at > arena->cut_max / 16)
+        return NULL;
+    memset(arena->mixed_class + at / TIDE_MIXED_STEP, (int)class,
+           bytes / TIDE_MIXED_STEP);
+    arena->n_runs[class]++;
+    arena->mixed += bytes;
+    *room = bytes;
+    return arena->base + at;
+}
+
+/* The rest of the class's page, or a new one; NULL: no memory. */
+static unsigned char *cut_page(struct tide_arena *arena, size_t class,
+                               size_t *room)
+{
     const size_t slot = tideA_slot_bytes(class);
     if ((size_t)(arena->bump_end[class] - arena->bump[class]) < slot) {
         unsigned char *page = take_page(arena, class);
@@ -149,19 +196,50 @@ void *tideA_arena_refill(struct tide_arena *arena, size_t class)
         arena->bump[class] = page;
         arena->bump_end[class] = page + TIDE_PAGE_BYTES;
     }
-    unsigned char *first = arena->bump[class];
-    const size_t room = (size_t)(arena->bump_end[class] - first);
-    size_t n = (room < CUT_BYTES ? room : CUT_BYTES) / slot;
-    if (n == 0)
-        n = 1;
+    *room = (size_t)(arena->bump_end[class] - arena->bump[class]);
+    if (*room > CUT_BYTES)
+        *room = CUT_BYTES;
+    return arena->bump[class];
+}
+
+/* Leads from each of n slots to the next; the last one ends the list. */
+static void chain_slots(unsigned char *first, size_t n, size_t slot)
+{
     unsigned char *p = first;
 #if TIDE_CHECK >= 1
     memset(first, TIDE_POISON, n * slot);
 #endif
     for (size_t i = 1; i < n; i++, p += slot)
-        *(void **)(void *)p = p + slot; /* slots 0 .. n-2 lead to the next */
-    *(void **)(void *)p = arena->free[class];
-    arena->bump[class] = p + slot;
+        *(void **)(void *)p = p + slot;
+    *(void **)(void *)p = NULL;
+}
+
+void *tideA_arena_refill(struct tide_arena *arena, size_t class)
+{
+    tide_assert(class > 0 && class < TIDE_CLASSES);
+    tide_assert(arena->free[class] == NULL);
+    const size_t slot = tideA_slot_bytes(class);
+    if (arena->cut_bytes + class * 8 > arena->cut_max)
+        return NULL;
+    size_t room;
+    unsigned char *first = NULL;
+    if (arena->bump[class] == NULL)
+        first = cut_mixed(arena, class, &room);
+    const bool is_mixed = first != NULL;
+    if (first == NULL)
+        first = cut_page(arena, class, &room);
+    if (first == NULL)
+        return NULL;
+    size_t n = room / slot;
+    const size_t n_allowed = (arena->cut_max - arena->cut_bytes) / (class * 8);
+    if (n > n_allowed)
+        n = n_allowed;
+    if (n == 0)
+        n = 1;
+    arena->cut_bytes += n * class * 8;
+    chain_slots(first, n, slot);
+    if (!is_mixed)
+        arena->bump[class] = first + n * slot;
     arena->free[class] = *(void **)(void *)first;
     return first;
 }
@@ -220,7 +298,9 @@ static void count_free(struct tide_arena *arena)
 
 static bool is_empty(const struct tide_arena *arena, size_t page)
 {
-    return arena->page_class[page] != 0 && arena->page_free[page] > 0 &&
+    const uint8_t class = arena->page_class[page];
+    return class != 0 && class != TIDE_CLASS_MIXED &&
+           arena->page_free[page] > 0 &&
            arena->page_free[page] == cut_slots(arena, page);
 }
 
@@ -243,6 +323,7 @@ static void give_back(struct tide_arena *arena, size_t page)
     tide_assert(arena->n_empty < arena->range_bytes >> TIDE_PAGE_SHIFT);
     const size_t class = arena->page_class[page];
     unsigned char *start = arena->base + (page << TIDE_PAGE_SHIFT);
+    arena->cut_bytes -= cut_slots(arena, page) * class * 8;
     if (arena->bump[class] > start &&
         arena->bump[class] <= start + TIDE_PAGE_BYTES)
         arena->bump[class] = arena->bump_end[class] = NULL;

@@ -24,7 +24,7 @@ static void choose_small_max(struct tide_store *store)
     const struct tide_arena *arena = &store->arena;
     const bool is_plain = arena->base != NULL && !store->use_system &&
                           store->chain == NULL && store->side.n == 0 &&
-                          !store->has_foreign &&
+                          !store->has_foreign && !store->is_slow &&
                           arena->range_bytes >= TIDE_RANGE_AMPLE;
     store->small_max = is_plain ? TIDE_SMALL_MAX : 0;
 }

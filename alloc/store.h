@@ -16,7 +16,7 @@
 **
 ** `small_max` is what makes the fast path: blocks up to it are surely from the
 ** arena, with no question asked.  It is 0 when any other origin is possible
-** for a small block.
+** for a small block, or when every block is to be looked at.
 */
 #ifndef TIDE_STORE_H
 #define TIDE_STORE_H
@@ -32,6 +32,7 @@ struct tide_store {
     size_t small_max;    /* TIDE_SMALL_MAX, or 0: ask for the origin */
     bool use_system;     /* backend=system */
     bool has_foreign;    /* attached in mid-life */
+    bool is_slow;        /* somebody wants to see each block */
     tide_alloc_fn chain; /* the host's allocator; NULL: none */
     void *chain_ud;
     tide_alloc_fn before; /* the allocator before the attach */

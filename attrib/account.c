@@ -28,9 +28,14 @@ void tideT_peak_save(struct tide_heap *h, struct tide_p_cell *cell)
         h->head->peak_epoch = h->epoch;
         h->head->peak_is_past = 1;
     }
-    cell->peak_bytes = tideT_held_bytes(cell);
-    cell->peak_blocks = tideT_held_blocks(cell);
-    cell->peak_epoch = h->epoch;
+    const uint64_t bytes = tideT_held_bytes(h, cell);
+    const uint64_t blocks = tideT_held_blocks(h, cell);
+    if (cell->rest != 0 || bytes != 0 || blocks != 0) {
+        struct tide_p_rest *rest = tideT_rest(h, cell);
+        rest->peak_bytes = bytes;
+        rest->peak_blocks = blocks;
+    }
+    TIDE_PUBLISH(&cell->peak_epoch, h->epoch); /* it covers the two */
 }
 
 void tideT_peak_rise(struct tide_heap *h)
@@ -52,15 +57,17 @@ void tideT_move(struct tide_heap *h, uint32_t from, uint32_t to, size_t bytes)
     tide_assert(from < h->n_cells && to < h->n_cells);
     struct tide_p_cell *a = &h->cells[from];
     struct tide_p_cell *b = &h->cells[to];
-    tide_assert(tideT_held_bytes(a) >= bytes && tideT_held_blocks(a) > 0);
+    tide_assert(tideT_held_bytes(h, a) >= bytes && tideT_held_blocks(h, a) > 0);
     if (h->peak_is_past) {
         tideT_peak_keep(h, a);
         tideT_peak_keep(h, b);
     }
-    a->moved_bytes -= (int64_t)bytes;
-    a->moved_blocks--;
-    b->moved_bytes += (int64_t)bytes;
-    b->moved_blocks++;
+    struct tide_p_rest *lost = tideT_rest(h, a);
+    struct tide_p_rest *gained = tideT_rest(h, b);
+    lost->moved_bytes -= (int64_t)bytes;
+    lost->moved_blocks--;
+    gained->moved_bytes += (int64_t)bytes;
+    gained->moved_blocks++;
 }
 
 /* ---- blocks whose kind shows at the next call ---- */
@@ -79,8 +86,9 @@ static bool is_vector_of(const char *proto, const char *block)
 ** table, or the compiler's own. */
 static enum tide_kind kind_of_code(const struct tide_heap *h, const char *block)
 {
-    for (uint32_t i = 0; i < TIDE_PROTOS_OPEN; i++) {
-        const char *p = h->open_protos[i];
+    /* the last ones first: the innermost function grows most */
+    for (uint32_t i = 1; i <= TIDE_PROTOS_OPEN; i++) {
+        const char *p = h->open_protos[(h->n_protos - i) % TIDE_PROTOS_OPEN];
         if (p != NULL && is_vector_of(p, block))
             return TIDE_KIND_CODE;
     }
@@ -91,14 +99,25 @@ static enum tide_kind kind_of_code(const struct tide_heap *h, const char *block)
     return TIDE_KIND_OTHER;
 }
 
+/*
+** A call record stands behind the one that was current.  Lua takes it off that
+** list just before it frees it, but leaves the way back.
+*/
+static bool is_callinfo(const struct tide_pending *p, const void *freed)
+{
+    return tideT_ci_next(p->ci) == p->block ||
+           (freed == p->block && tideT_ci_previous(p->block) == p->ci);
+}
+
 static enum tide_kind settled_kind(const struct tide_heap *h,
-                                   const struct tide_pending *p)
+                                   const struct tide_pending *p,
+                                   const void *freed)
 {
     switch (p->what) {
     case TIDE_PENDING_CALLINFO:
-        if (tideT_ci_next(p->ci) == p->block)
+        if (is_callinfo(p, freed))
             return TIDE_KIND_CALLINFO;
-        return h->is_compiling ? kind_of_code(h, p->block) : TIDE_KIND_STORAGE;
+        return p->is_compiling ? kind_of_code(h, p->block) : TIDE_KIND_STORAGE;
     case TIDE_PENDING_CODE:
         return kind_of_code(h, p->block);
     case TIDE_PENDING_BUFFER:
@@ -109,6 +128,27 @@ static enum tide_kind settled_kind(const struct tide_heap *h,
                    : TIDE_KIND_BUFFER;
     }
     return TIDE_KIND_OTHER;
+}
+
+/* The whole of a block goes from one cell to the other, as it was counted. */
+static void pass_block(struct tide_heap *h, struct tide_p_cell *a,
+                       struct tide_p_cell *b, size_t bytes)
+{
+    if (a->alloc_blocks > 0 && a->alloc_bytes >= bytes) {
+        a->alloc_bytes -= bytes;
+        a->alloc_blocks--;
+        b->alloc_bytes += bytes;
+        b->alloc_blocks++;
+        return;
+    }
+    /* counting began anew since: a fork, a reset */
+    struct tide_p_rest *from = tideT_rest(h, a);
+    struct tide_p_rest *to = tideT_rest(h, b);
+    tide_assert(from->inherited_bytes >= bytes && from->inherited_blocks > 0);
+    from->inherited_bytes -= bytes;
+    from->inherited_blocks--;
+    to->inherited_bytes += bytes;
+    to->inherited_blocks++;
 }
 
 /* A whole block was charged to the wrong kind of its node. */
@@ -124,22 +164,19 @@ static void recharge(struct tide_heap *h, char *block, size_t bytes,
         tideT_peak_keep(h, a);
         tideT_peak_keep(h, b);
     }
-    tide_assert(a->alloc_bytes >= bytes && a->alloc_blocks > 0);
-    a->alloc_bytes -= bytes;
-    a->alloc_blocks--;
-    b->alloc_bytes += bytes;
-    b->alloc_blocks++;
+    pass_block(h, a, b, bytes);
+    tideT_huge_moved(h, from, to, bytes);
     tideA_store_set_tag(&h->store, block, bytes,
                         tideA_tag(to, tideA_tag_birth(tag)));
 }
 
-void tideT_pending_settle(struct tide_heap *h)
+void tideT_pending_settle(struct tide_heap *h, const void *freed_or_null)
 {
     const struct tide_pending p = h->pending;
     tide_assert(p.block != NULL && p.cell < h->n_cells);
     h->pending.block = NULL;
     h->pending.bytes = 0;
-    const enum tide_kind kind = settled_kind(h, &p);
+    const enum tide_kind kind = settled_kind(h, &p, freed_or_null);
     if (kind != (enum tide_kind)h->cells[p.cell].kind)
         recharge(h, p.block, p.bytes, p.cell, tideT_cell(h, p.node, kind));
 }
@@ -229,7 +266,9 @@ static bool stack_resized(struct tide_heap *h, char *old, size_t old_bytes,
     } else {
         h->alloc_bytes -= new_bytes;
         h->cells[owner].freed_bytes += old_bytes - new_bytes;
+        tideT_count_ageless(h, &h->cells[owner], old_bytes - new_bytes, 0);
     }
+    tideT_huge_moved(h, made, to, new_bytes);
     tideA_store_set_tag(&h->store, new, new_bytes,
                         tideA_tag(to, tideA_tag_birth(old_tag)));
     return true;
@@ -238,7 +277,8 @@ static bool stack_resized(struct tide_heap *h, char *old, size_t old_bytes,
 /* The stack that takes the place of `old`; NULL: it is simply freed. */
 static char *find_new_stack(const struct tide_heap *h, const char *old)
 {
-    char *new = replacing_stack(h, h->cur_L, old);
+    const lua_State *cur_L = h->cur_L == TIDE_NATIVE_L ? NULL : h->cur_L;
+    char *new = replacing_stack(h, cur_L, old);
     return new != NULL ? new : replacing_stack(h, h->last_L, old);
 }
 
@@ -316,7 +356,7 @@ void tideT_closing(struct tide_heap *h)
     if (h->is_closing)
         return;
     if (h->pending.block != NULL)
-        tideT_pending_settle(h);
+        tideT_pending_settle(h, NULL);
     tideT_gc_closing(h);
     if (h->cal->has_layout)
         tideT_threads_reset(h); /* frames still open get their figures */
@@ -331,7 +371,9 @@ void tideT_closing(struct tide_heap *h)
 void tideT_state_gone(struct tide_heap *h)
 {
     h->is_dead = true;
-    h->head->state = TIDE_P_HEAP_CLOSED;
+    h->head->n_gone++;
+    h->head->left_bytes += h->live_bytes;
+    TIDE_PUBLISH(&h->head->state, TIDE_P_HEAP_CLOSED);
     h->g = NULL;
     h->main_L = NULL;
     h->gc_at = tideT_no_gc;

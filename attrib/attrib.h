@@ -1,236 +1,11 @@
 /*
-** attrib.h: the structures of attribution, shared by the files of this folder.
-**
-**   session    the process's profile: options, file, calibration, heaps
-**   heap       one lua_State: its blocks, its tree, its counters
-**   thread     one coroutine: its shadow stack
-**   frame      one activation on a shadow stack
-**   site       a place in the program, as a cache: (parent, function, pc)
-**
-** A heap is guarded by the lock that guards its lua_State; sessions have a
-** lock of their own for the list of heaps.
+** attrib.h: what the files of this folder share, file by file; the structures
+** are in heap.h.
 */
 #ifndef TIDE_ATTRIB_H
 #define TIDE_ATTRIB_H
 
-#include <stdbool.h>
-#include <stdint.h>
-
-#include "../alloc/store.h"
-#include "../common/assert.h"
-#include "../common/options.h"
-#include "../profile/writer.h"
-#include "calibrate.h"
-#include "gcwatch.h"
-
-/* Places of the site cache: powers of 2; it grows with the tree. */
-#define TIDE_SITES_FIRST 4096u
-#define TIDE_SITES_LAST  131072u
-
-/* tide_p_cell.flags: freeing a block of it means more than a number. */
-#define TIDE_CELL_WATCHED 1u
-
-/*
-** A place in the program: the innermost frame (function `fn`, called from node
-** `parent`) at `pc`.  Direct-mapped cache; what it says never changes.
-*/
-struct tide_site {
-    uint32_t parent;
-    uint32_t node;
-    const void *fn;       /* Proto of a Lua function, or C function */
-    const uint32_t *pc;   /* as saved: behind the instruction; NULL: C */
-    uint32_t cell[4];     /* cells of the node by kind & 3; 0: not known */
-    uint32_t array_bytes; /* table constructor at pc: its parts */
-    uint32_t hash_bytes;
-    uint32_t func;     /* index in FUNCS */
-    uint32_t parts;    /* bit 0: has an array part, bit 1: a hash part */
-    uint64_t reserved; /* a site is one cache line */
-};
-
-_Static_assert(sizeof(struct tide_site) == 64, "one cache line");
-
-/* A prototype that was asked for lately. */
-struct tide_proto_hit {
-    const char *proto;
-    struct tide_proto *info;
-};
-#define TIDE_PROTO_HITS 256u /* places; a power of two */
-
-/* One activation that was seen. */
-struct tide_frame {
-    char *ci;           /* its CallInfo */
-    const void *fn;     /* as in tide_site */
-    const uint32_t *pc; /* for which `node` is right */
-    uint64_t start;     /* the thread's clock when it was first seen */
-    uint32_t parent;    /* node of the caller, or of "[finalizer]" */
-    uint32_t node;
-    uint32_t func;
-    uint8_t is_lua;
-    uint8_t is_finalizer; /* called by the collector */
-    uint8_t is_new;       /* node and pc are not set yet */
-    uint8_t reserved;
-};
-
-/*
-** One coroutine.  The threads that run or wait in a resume form a chain from
-** the main thread to the running one; all others are off it.
-*/
-struct tide_thread {
-    const lua_State *L;
-    struct tide_frame *frames;
-    uint32_t n_frames;
-    uint32_t max_frames;
-    uint32_t n_finalizers; /* of these frames: called by the collector */
-    uint32_t base;         /* node that the frames hang below */
-    bool on_chain;
-    struct tide_thread *resumer; /* chain neighbour below */
-    struct tide_thread *above;   /* chain neighbour above */
-    const uint16_t *link;        /* callstatus of the frame that resumed us:
-                                    unmarked when it has been left since */
-    const lua_State *hint;       /* told by tide_resume_begin */
-    uint64_t clock; /* off the chain: see tideT_clock; on it: to be added to
-                       the heap's alloc_bytes, modulo 2^64 */
-};
-
-/* What is kept of a prototype: lines of all its instructions. */
-struct tide_proto {
-    uint32_t func;
-    int32_t n;          /* instructions */
-    uint32_t bytes;     /* of this block */
-    uint32_t n_places;  /* sites filled for it, in all */
-    uint32_t places[8]; /* where the first of them are */
-    uint32_t lines[];
-};
-
-/* A block whose kind is only known at the next call of the allocator. */
-struct tide_pending {
-    char *block; /* NULL: none */
-    size_t bytes;
-    uint32_t cell; /* charged to for now */
-    uint32_t node;
-    char *ci; /* CallInfo that was current */
-    enum {
-        TIDE_PENDING_CALLINFO, /* perhaps ci's next */
-        TIDE_PENDING_CODE,     /* perhaps a vector of a prototype */
-        TIDE_PENDING_BUFFER,   /* perhaps not counted by Lua */
-    } what;
-    int64_t total; /* Lua's own count before it */
-    uint64_t live; /* ours */
-};
-
-#define TIDE_PROTOS_OPEN 64u /* prototypes remembered while compiling */
-
-struct tide_heap {
-    /* what the fast path reads, in its order */
-    const struct tide_ra *ras;
-    uint64_t ra_multiplier;
-    const lua_State *cur_L; /* running thread; NULL: take the slow path */
-    const char *gc_at;      /* TIDE_GC_WORD_AT in global_State */
-    uint64_t gc_word;       /* masked word seen last */
-    uint64_t gc_mask;
-    const char *top_ci;      /* innermost frame of cur_L */
-    const uint16_t *link;    /* see tide_thread.link */
-    const char *top_closure; /* function of top_ci */
-    struct tide_site *site;  /* where we are */
-    struct tide_p_cell *cells;
-    uint64_t live_bytes;
-    uint64_t peak_bytes;
-    uint64_t alloc_bytes; /* allocated in all: the clock of calls */
-    uint32_t epoch;       /* number of the present peak */
-    uint32_t cycle;       /* number of the collection cycle */
-    uint16_t mark_mask;   /* CIST_MARK and CIST_TAIL */
-    bool top_is_lua;
-    bool peak_is_past;
-    bool is_untagged_slow; /* blocks without a kind need a second look */
-    uint8_t parts_left;    /* parts of the constructor still to come */
-
-    struct tide_store store;
-
-    /* the rest is cold */
-    struct tide_session *session;
-    struct tide_heap *next; /* the session's list */
-    const struct tide_cal *cal;
-    struct tide_p_node *nodes;
-    struct tide_p_func *funcs;
-    struct tide_p_heap *head;
-    struct tide_p_cycle *cycles;
-    struct tide_writer *writer;
-    uint32_t number; /* of the heap in the profile */
-    uint32_t n_nodes;
-    uint32_t n_cells;
-    uint32_t n_funcs;
-    struct tide_section sections[TIDE_P_SECTION_COUNT_];
-    struct tide_mem mem;
-
-    const char *g; /* global_State; NULL: not made yet */
-    const lua_State *main_L;
-    struct tide_thread *main;
-    struct tide_thread *cur;        /* end of the chain */
-    struct tide_hashtab threads;    /* lua_State to struct tide_thread */
-    struct tide_hashtab protos;     /* Proto to struct tide_proto */
-    struct tide_hashtab cfuncs;     /* C function to index in FUNCS */
-    struct tide_hashtab luafuncs;   /* source, line to index in FUNCS */
-    struct tide_hashtab coroutines; /* source, line to index in FUNCS */
-    struct tide_hashtab strings;    /* hash of text to offset in STRINGS */
-    struct tide_site *sites;
-    struct tide_proto_hit proto_hits[TIDE_PROTO_HITS];
-    uint32_t n_sites;
-    uint32_t site_shift;     /* 64 - log2(n_sites) */
-    struct tide_edge *edges; /* tree.c */
-    uint32_t edge_mask;
-    uint32_t n_edges;
-    uint32_t n_chunks;            /* generated chunks kept apart so far */
-    uint32_t other_chunks;        /* their function; 0: none yet */
-    uint32_t other_stacks;        /* node; 0: none yet */
-    uint32_t finalizer;           /* node; 0: none yet */
-    uint32_t n_hints;             /* threads whose resumer was told */
-    struct tide_site root_site;   /* no frame at all */
-    struct tide_site off_site;    /* the recording is off */
-    struct tide_site public_site; /* public.c: where we are */
-
-    uint64_t cycle_freed; /* freed in all, when the cycle began */
-    uint64_t cycle_freed_blocks;
-    uint64_t freed_blocks;
-    struct tide_gcwatch gc;
-    struct tide_pending pending;
-    bool is_newborn;   /* a coroutine was made, its stack is next */
-    bool is_compiling; /* a prototype was made, no Lua ran since */
-    bool is_closing;   /* lua_close has begun */
-    bool is_off;       /* not recording */
-    bool is_detached;  /* off by tide_heap_detach, whatever the session is */
-    bool is_dead;      /* the state is gone */
-    bool is_idle;      /* no state: waits for the next one */
-    bool is_whole;     /* public.c: the state can be asked */
-    bool wants_clear;  /* recording was switched: shadows are stale */
-    char *open_protos[TIDE_PROTOS_OPEN]; /* made while compiling, a ring */
-    uint32_t n_protos;
-    char *last_table;         /* made while compiling */
-    const uint32_t *parts_pc; /* constructor whose parts are to come */
-    struct tide_thread *compile_thread; /* frame that compiles, by thread, */
-    uint32_t compile_frame;             /* ... place on its shadow stack + 1 */
-    uint64_t compile_start;             /* and its start, to know it again */
-    const lua_State *last_L;            /* captured last on the slow path */
-    bool is_last_untagged;              /* ... for a new block without a kind */
-    const lua_State *moving_L;          /* its stack is being reallocated */
-    size_t moving_bytes;                /* the old stack's size */
-    char *main_block;                   /* first block of the state */
-    char *last_vector;                  /* last block without a kind */
-    size_t last_vector_bytes;
-    struct tide_fork_note *fork_note; /* what it held at the last fork */
-};
-
-struct tide_session {
-    struct tide_options options;
-    struct tide_cal cal;
-    struct tide_writer *writer;
-    struct tide_heap *heaps;   /* all, also idle ones; guarded by lock */
-    struct tide_session *next; /* list for fork, guarded by its lock */
-    int lock;
-    bool is_off;
-    bool is_forked;   /* in a child that has not allocated yet */
-    bool is_finished; /* closed, but blocks are still in use */
-    bool said_full;   /* the full disk was reported */
-};
+#include "heap.h"
 
 /* The allocator (hot.c, slow.c).  Called from entry.S. */
 TIDE_HIDDEN void *tideT_alloc(void *heap, void *ptr, size_t osize, size_t nsize,
@@ -250,8 +25,24 @@ void *tideT_realloc_slow(struct tide_heap *h, void *ptr, size_t osize,
 void tideT_gc_meet(struct tide_heap *h);
 /* The watched word of global_State has changed. */
 TIDE_COLD void tideT_note_gc(struct tide_heap *h);
+/* What survives (survive.c).  At a flip: gc_cycle is the new cycle's number. */
+void tideT_survivors(struct tide_heap *h, uint8_t mode, uint64_t now_ns);
+/* No flip will come; is_swept: all of the last cycle's garbage is gone. */
+void tideT_last_survivors(struct tide_heap *h, bool is_swept);
+/* Counting begins anew. */
+void tideT_survivors_reset(struct tide_heap *h);
+/* A cell's bytes were freed, but what they held lives on elsewhere. */
+void tideT_replaced(struct tide_heap *h, const struct tide_p_cell *cell,
+                    size_t bytes);
+/* A large string or userdata is freed: by the collector, nobody else does. */
+TIDE_COLD void tideT_gc_swept(struct tide_heap *h);
+/* An allocation has failed: Lua collects at once, then tries again. */
+void tideT_gc_failed(struct tide_heap *h);
 /* A point of the timeline, when one is due. */
 void tideT_gc_moment(struct tide_heap *h, uint64_t now_ns);
+void tideT_gc_last_moment(struct tide_heap *h, uint64_t now_ns);
+/* Of the process; 0: not known.  Takes system calls, keeps errno. */
+uint64_t tideT_rss_bytes(void);
 /* The figures of the last collection cycle, so far. */
 void tideT_settle_cycle(struct tide_heap *h);
 void tideT_gc_flush(struct tide_heap *h);
@@ -259,10 +50,105 @@ void tideT_gc_flush(struct tide_heap *h);
 void tideT_gc_closing(struct tide_heap *h);
 void tideT_gc_reset(struct tide_heap *h);
 
+/* What is kept of some cells only (lives.c). */
+/* A record of its own for a cell that has none; never fails. */
+TIDE_COLD struct tide_p_rest *tideT_new_rest(struct tide_heap *h,
+                                             struct tide_p_cell *cell);
+/* The same for its life; record 0 when there is no memory. */
+TIDE_COLD struct tide_p_life *tideT_new_life(struct tide_heap *h,
+                                             struct tide_p_cell *cell);
+void tideT_count_ageless(struct tide_heap *h, struct tide_p_cell *cell,
+                         uint64_t bytes, uint64_t blocks);
+/* A large part of a table, of that many bytes, was too small. */
+TIDE_COLD void tideT_count_regrown(struct tide_heap *h,
+                                   struct tide_p_cell *cell, size_t bytes);
+/* What died young, of a cell; never more than was freed. */
+uint64_t tideT_young_bytes(const struct tide_heap *h,
+                           const struct tide_p_cell *cell);
+uint64_t tideT_young_blocks(const struct tide_heap *h,
+                            const struct tide_p_cell *cell);
+void tideT_lives_reset(struct tide_heap *h);
+
+/* Blocks of TIDE_P_HUGE_LEAST bytes and more (huge.c). */
+/* One was made, or has grown to that, and is now the cell's. */
+TIDE_COLD void tideT_huge_made(struct tide_heap *h, uint32_t cell,
+                               size_t bytes);
+/* The last block, of any size, is not the one cell's but the other's. */
+TIDE_COLD void tideT_huge_moved(struct tide_heap *h, uint32_t from, uint32_t to,
+                                size_t bytes);
+void tideT_huge_reset(struct tide_heap *h);
+
+/* The limit, and failures (limit.c). */
+/* May the heap hold so many bytes more?  Only while there is a limit. */
+TIDE_COLD bool tideT_is_within(struct tide_heap *h, uint64_t growth);
+/* limit.large_bytes was changed. */
+void tideT_large_changed(struct tide_heap *h);
+/* The arena may not cut slots for a block of so many bytes. */
+TIDE_COLD void tideT_cuts_refused(struct tide_heap *h, size_t bytes);
+/* A collection cycle was noted. */
+void tideT_limit_cycle(struct tide_heap *h);
+/* bytes 0: no limit. */
+void tideT_limit_set(struct tide_heap *h, uint64_t bytes);
+/* An allocation, as given to the allocator, was refused. */
+TIDE_COLD void tideT_failed(struct tide_heap *h, const void *ptr, size_t osize,
+                            size_t nsize);
+/* While failure.is_open: the next one is asked for, and was met. */
+TIDE_COLD void tideT_failure_next(struct tide_heap *h, const void *ptr,
+                                  size_t osize, size_t nsize);
+TIDE_COLD void tideT_failure_met(struct tide_heap *h);
+void tideT_failure_reset(struct tide_heap *h);
+
+/* Commands from outside (control.c). */
+/* Looks for one, carries it out. */
+TIDE_COLD void tideT_control_look(struct tide_heap *h);
+/* An empty block; of a session that is new, or in a forked child. */
+void tideT_control_open(struct tide_session *s);
+void tideT_session_switch(struct tide_session *s, bool is_off);
+/* False: the program has a handler of its own. */
+bool tideT_signal_take(struct tide_session *s);
+void tideT_signal_give_back(struct tide_session *s);
+
+/* Is there a command, or was there the signal? */
+TIDE_INLINE bool tideT_is_called(const struct tide_heap *h)
+{
+    return h->is_woken || *h->request != h->control_seen;
+}
+
+/* On slow calls. */
+TIDE_INLINE void tideT_listen(struct tide_heap *h)
+{
+    if (TIDE_UNLIKELY(tideT_is_called(h)))
+        tideT_control_look(h);
+}
+
+/* Marks (marks.c).  Under the session's lock, but for the FAILED one's. */
+/* False: no room for it. */
+bool tideT_mark_label(struct tide_heap *h, const char *label,
+                      size_t label_bytes);
+bool tideT_mark_failed(struct tide_heap *h, uint64_t want_bytes);
+/* The FAILED one is no more. */
+void tideT_mark_take_back(struct tide_heap *h);
+void tideT_marks_reset(struct tide_heap *h);
+/* In all heaps; takes the lock. */
+enum tide_err tideT_session_mark(struct tide_session *s, const char *label,
+                                 size_t label_bytes);
+
+/* The line every so often (gclog.c): read the options; write it; look. */
+void tideT_log_open(struct tide_heap *h);
+TIDE_COLD void tideT_log_write(struct tide_heap *h, uint64_t now_ns);
+TIDE_COLD void tideT_log_look(struct tide_heap *h);
+
+TIDE_INLINE void tideT_log_when_due(struct tide_heap *h, uint64_t now_ns)
+{
+    if (TIDE_UNLIKELY(h->log.every_ns != 0) && now_ns >= h->log.next_ns)
+        tideT_log_write(h, now_ns);
+}
+
 /* Peaks, closing (account.c). */
 void tideT_peak_save(struct tide_heap *h, struct tide_p_cell *cell);
 void tideT_peak_rise(struct tide_heap *h);
-void tideT_pending_settle(struct tide_heap *h);
+/* freed_or_null: the block that is being freed. */
+void tideT_pending_settle(struct tide_heap *h, const void *freed_or_null);
 /* osize bytes of a block pass from one cell to another. */
 void tideT_move(struct tide_heap *h, uint32_t from, uint32_t to, size_t bytes);
 /* True when the free was accounted for here: a stack had been resized. */
@@ -297,10 +183,6 @@ void tideT_meet_state(struct tide_heap *h);
 /* In a forked child, before it counts: a file of its own (fork.c). */
 TIDE_COLD void tideT_after_fork(struct tide_session *s);
 
-/* Is OP_SETLIST resizing ptr to that many bytes? */
-bool tideT_is_setlist(const lua_State *L, const struct tide_frame *f,
-                      const void *ptr, size_t bytes);
-
 /*
 ** The same with Lua's public functions alone, by a full walk (public.c).
 */
@@ -312,15 +194,27 @@ enum tide_kind tideT_public_locate(struct tide_heap *h,
 struct tide_thread *tideT_running(struct tide_heap *h, const lua_State *L);
 /* The thread that L's innermost frame may be resuming; NULL: none. */
 const lua_State *tideT_resumed_by(const lua_State *L);
+/*
+** Stand before a thread's frames, so that the innermost one and its caller can
+** be looked at without counting: no activation has their ci.
+*/
+extern const struct tide_frame tideT_no_frames[TIDE_NO_FRAMES];
+/* Its memory; its frames must have been popped, or not matter any more. */
+void tideT_thread_free(struct tide_heap *h, struct tide_thread *t);
 void tideT_thread_forget(struct tide_heap *h, const lua_State *L);
 void tideT_links_cut(struct tide_heap *h, const char *block, size_t bytes);
 void tideT_threads_reset(struct tide_heap *h);
 /* Calls that are still open get their figures so far. */
 void tideT_calls_flush(struct tide_heap *h);
+/* What calls that are known to be open have allocated so far is none of theirs:
+   counting begins. */
+void tideT_calls_reset(struct tide_heap *h);
 struct tide_thread *tideT_thread_of(struct tide_heap *h, const lua_State *L);
 extern const uint16_t tideT_link_valid;   /* for threads of unknown resumer */
 extern const uint16_t tideT_link_invalid; /* for threads off the chain */
 extern const char tideT_no_gc[8];         /* stands for a missing state */
+/* h->cur_L when the last place has C frames: no thread is it. */
+#define TIDE_NATIVE_L ((const lua_State *)(const void *)tideT_no_gc)
 
 /* Shadow stacks (shadow.c). */
 /*
@@ -338,12 +232,53 @@ void tideT_shadow_clear(struct tide_heap *h, struct tide_thread *t);
 /* Pops what has returned. */
 void tideT_shadow_trim(struct tide_heap *h, struct tide_thread *t);
 uint32_t tideT_shadow_node(const struct tide_thread *t);
+/* The node that a thread hangs below when its innermost frame resumes one. */
+uint32_t tideT_shadow_base(struct tide_heap *h, const struct tide_thread *t);
+/*
+** The slot of a frame's function.  While a stack is being reallocated, 5.4.5
+** and later keep offsets from its old place there.
+*/
+const char *tideT_func_slot(const struct tide_heap *h, const lua_State *L,
+                            const char *ci);
+/* Room for so many frames; false: no memory. */
+bool tideT_shadow_reserve(struct tide_heap *h, struct tide_thread *t,
+                          size_t want);
+/* Frames from number i on get their nodes anew: one below has changed. */
+void tideT_shadow_replace(struct tide_heap *h, struct tide_thread *t,
+                          uint32_t i);
+/* An activation is over: how much did it allocate? */
+void tideT_shadow_finish(struct tide_heap *h, const struct tide_thread *t,
+                         const struct tide_frame *f);
 /*
 ** The node of the innermost frame, and its function, without a mark or a call
 ** being noted: nothing was allocated.
 */
 uint32_t tideT_shadow_peek(struct tide_heap *h, const struct tide_thread *t,
                            const void **fn);
+
+/* Regions that were pushed (region.c): frames of their own kind. */
+/* The `ci` of such a frame, which no activation has. */
+extern const char tideT_region_ci[1];
+/* Before a shadow stack is cleared, and after it was walked again. */
+void tideT_regions_keep(struct tide_heap *h, struct tide_thread *t);
+/* Drops those that belong to none of the n frames from `ci` on. */
+void tideT_regions_sift(struct tide_thread *t, const char *ci);
+void tideT_regions_restore(struct tide_heap *h, struct tide_thread *t);
+void tideT_regions_forget(struct tide_heap *h, struct tide_thread *t);
+/* The node that the activation `ci` of L hangs below, given its caller's. */
+uint32_t tideT_regions_of(struct tide_heap *h, const lua_State *L,
+                          const char *ci, uint32_t parent);
+
+/* Groups of functions (targets.c). */
+/* A chunk is run the first time: is it a module that is required? */
+TIDE_COLD void tideT_note_module(struct tide_heap *h, uint32_t func,
+                                 const char *proto);
+/* Was the function named as a target? */
+bool tideT_is_target(const struct tide_heap *h, uint32_t func);
+/* The function is of this module, and is no target for that. */
+void tideT_put_module(struct tide_heap *h, uint32_t func, uint32_t name);
+/* The file of rules of the options; what is wrong with it is said. */
+void tideT_rules_read(struct tide_heap *h);
 
 TIDE_INLINE struct tide_site *tideT_site_place(const struct tide_heap *h,
                                                uint32_t parent, const void *fn,
@@ -357,6 +292,8 @@ TIDE_INLINE struct tide_site *tideT_site_place(const struct tide_heap *h,
 
 /* An empty cache of n places; false: no memory, the old one stays. */
 bool tideT_sites_open(struct tide_heap *h, uint32_t n);
+/* A larger one, if that is due; the place is found anew. */
+TIDE_COLD void tideT_sites_grow(struct tide_heap *h);
 
 /* The site cache (site.c): the place for a frame at pc. */
 struct tide_site *tideT_site(struct tide_heap *h, uint32_t parent,
@@ -375,15 +312,41 @@ uint32_t tideT_child(struct tide_heap *h, uint32_t parent, uint32_t func,
 uint32_t tideT_cell(struct tide_heap *h, uint32_t node, enum tide_kind kind);
 
 /* Functions and names (names.c).  Index 0 when there is no memory. */
+/* The name of a C function of the standard library, "string.rep"; else "". */
+const char *tideT_library_name(const struct tide_heap *h, const void *f);
+/* Another name for tideT_func_c's key: what a frame of `token` is. */
+bool tideT_func_alias(struct tide_heap *h, const void *token, uint32_t func);
 uint32_t tideT_func_special(struct tide_heap *h, enum tide_p_what what,
                             const char *name);
 uint32_t tideT_func_c(struct tide_heap *h, const void *f);
+/* A return address, in a function that begins at `start` (0: not known). */
+uint32_t tideT_func_native(struct tide_heap *h, uintptr_t ip, uintptr_t start);
+/* The offset of a text in STRINGS; 0: "" or no memory. */
+uint32_t tideT_text(struct tide_heap *h, const char *text);
 uint32_t tideT_func_public(struct tide_heap *h, const char *source,
                            const char *name_or_null, int linedefined,
                            int lastline, bool is_c);
+/* A string of the profile; cut at TIDE_P_STRING_MAX. */
+uint32_t tideT_string(struct tide_heap *h, const char *text, size_t bytes);
 uint32_t tideT_func_coroutine(struct tide_heap *h, uint32_t born_node);
 struct tide_proto *tideT_proto_find(struct tide_heap *h, const char *proto);
 void tideT_proto_forget(struct tide_heap *h, const char *proto);
+/* Its memory. */
+void tideT_proto_free(struct tide_heap *h, struct tide_proto *p);
+/*
+** The running thread where nothing is calibrated, as far as the words of the
+** call show it (sniff.c); NULL: the one that frames tell of.
+*/
+const lua_State *tideT_sniff_running(struct tide_heap *h,
+                                     const uintptr_t *words);
+/*
+** What the globals of a state, and tables in them, call a C function or a
+** closure: "string.rep"; false: none does.  Where Lua's own functions cannot be
+** called (sniff.c).
+*/
+#define TIDE_GLOBAL_BYTES 128u
+bool tideT_name_of_global(const struct tide_heap *h, const void *what,
+                          char name[TIDE_GLOBAL_BYTES]);
 void tideT_name_from_call(struct tide_heap *h, uint32_t func,
                           const lua_State *L, char *ci);
 
@@ -419,6 +382,8 @@ TIDE_INLINE bool tideT_compiles_here(struct tide_heap *h,
     if (t->n_frames < n ||
         (n > 0 ? t->frames[n - 1].start != h->compile_start : t->n_frames > 0))
         h->is_compiling = false;
+    if (!h->is_compiling)
+        h->compile_thread = NULL;
     return h->is_compiling && t->n_frames == n;
 }
 
@@ -430,18 +395,64 @@ TIDE_INLINE uint32_t tideT_part_bit(const struct tide_site *site, size_t bytes)
                                        : 0u;
 }
 
-/* What a cell holds now. */
-TIDE_INLINE uint64_t tideT_held_bytes(const struct tide_p_cell *cell)
+/* What was made before the attach and is still held. */
+TIDE_INLINE uint64_t tideT_before_bytes(const struct tide_heap *h)
 {
-    return cell->inherited_bytes + cell->alloc_bytes +
-           (uint64_t)cell->moved_bytes - cell->freed_bytes - cell->closed_bytes;
+    const struct tide_p_heap *head = h->head;
+    return head->before_bytes > head->before_freed_bytes
+               ? head->before_bytes - head->before_freed_bytes
+               : 0;
 }
 
-TIDE_INLINE uint64_t tideT_held_blocks(const struct tide_p_cell *cell)
+/* What a cell holds now.  Of one without a rest, record 0 has nothing. */
+TIDE_INLINE uint64_t tideT_held_bytes(const struct tide_heap *h,
+                                      const struct tide_p_cell *cell)
 {
-    return cell->inherited_blocks + cell->alloc_blocks +
-           (uint64_t)cell->moved_blocks - cell->freed_blocks -
-           cell->closed_blocks;
+    const struct tide_p_rest *rest = &h->rests[cell->rest];
+    return rest->inherited_bytes + cell->alloc_bytes +
+           (uint64_t)rest->moved_bytes - cell->freed_bytes - rest->closed_bytes;
+}
+
+TIDE_INLINE uint64_t tideT_held_blocks(const struct tide_heap *h,
+                                       const struct tide_p_cell *cell)
+{
+    const struct tide_p_rest *rest = &h->rests[cell->rest];
+    return rest->inherited_blocks + cell->alloc_blocks +
+           (uint64_t)rest->moved_blocks - cell->freed_blocks -
+           rest->closed_blocks;
+}
+
+/* The record of a cell for what is to be counted in it. */
+TIDE_INLINE struct tide_p_rest *tideT_rest(struct tide_heap *h,
+                                           struct tide_p_cell *cell)
+{
+    return TIDE_LIKELY(cell->rest != 0) ? &h->rests[cell->rest]
+                                        : tideT_new_rest(h, cell);
+}
+
+TIDE_INLINE struct tide_p_life *tideT_life(struct tide_heap *h,
+                                           struct tide_p_cell *cell)
+{
+    return TIDE_LIKELY(cell->life != 0) ? &h->lives[cell->life]
+                                        : tideT_new_life(h, cell);
+}
+
+/* A block was freed that had survived a collection: its age is 2 or more. */
+TIDE_INLINE void tideT_count_aged(struct tide_heap *h, struct tide_p_cell *cell,
+                                  size_t bytes, uint32_t age)
+{
+    struct tide_p_life *life = tideT_life(h, cell);
+    tide_assert(age >= 2);
+    if (age == 2) {
+        life->once_bytes += bytes;
+        life->once_blocks++;
+    } else if (age == 3) {
+        life->twice_bytes += bytes;
+        life->twice_blocks++;
+    } else {
+        life->older_bytes += bytes;
+        life->older_blocks++;
+    }
 }
 
 /*
@@ -458,6 +469,46 @@ TIDE_INLINE uint64_t tideT_clock(const struct tide_heap *h,
                                  const struct tide_thread *t)
 {
     return t->on_chain ? tideT_clock_of(h, t) : t->clock;
+}
+
+/* Has frames and is neither suspended nor dead. */
+TIDE_INLINE bool tideT_is_active(const lua_State *L)
+{
+    const char *ci = tideT_L_ci(L);
+    return tideT_L_status(L) == 0 && ci != NULL &&
+           tideT_ci_previous(ci) != NULL;
+}
+
+/* Is the chain's end still what it was when it was put there? */
+TIDE_INLINE bool tideT_is_end_valid(const struct tide_heap *h)
+{
+    const struct tide_thread *t = h->cur;
+    return t == h->main ||
+           (tideT_is_active(t->L) && (*t->link & TIDE_CIST_MARK) != 0);
+}
+
+/* The chain's end leaves it: what has returned of it was ended before. */
+TIDE_INLINE void tideT_chain_pop(struct tide_heap *h)
+{
+    struct tide_thread *t = h->cur;
+    tide_assert(t != h->main && t->on_chain && t->above == NULL);
+    t->clock = tideT_clock_of(h, t);
+    t->on_chain = false;
+    t->link = &tideT_link_invalid;
+    h->cur = t->resumer;
+    h->cur->above = NULL;
+    t->resumer = NULL;
+}
+
+/* t is the chain's end from now on. */
+TIDE_INLINE void tideT_chain_push(struct tide_heap *h, struct tide_thread *t)
+{
+    tide_assert(!t->on_chain && h->cur->above == NULL);
+    t->resumer = h->cur;
+    h->cur->above = t;
+    t->on_chain = true;
+    t->clock -= h->alloc_bytes;
+    h->cur = t;
 }
 
 TIDE_INLINE struct tide_proto_hit *tideT_proto_hit(struct tide_heap *h,

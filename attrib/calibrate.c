@@ -11,10 +11,7 @@
 #include "probe.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-
-#include "../common/mem.h"
 
 #define PAD_BYTES 16384 /* stack above us that a capture may read */
 
@@ -105,6 +102,22 @@ static struct tide_ev_ra *note_event(struct tide_probe *p, const void *ptr,
     return ra;
 }
 
+/* Not malloc: the host's heap would stay as large as the calibration was. */
+static void *resize(struct tide_mem *mem, void *ptr, size_t old_bytes,
+                    size_t new_bytes)
+{
+    if (ptr == NULL)
+        return tideC_mem_alloc(mem, new_bytes);
+    if (new_bytes > old_bytes)
+        return tideC_mem_grow(mem, ptr, old_bytes, new_bytes);
+    void *block = tideC_mem_alloc(mem, new_bytes);
+    if (block == NULL)
+        return NULL;
+    memcpy(block, ptr, new_bytes);
+    tideC_mem_free(mem, ptr, old_bytes);
+    return block;
+}
+
 void *tideT_probe_alloc(void *ud, void *ptr, size_t osize, size_t nsize,
                         const uintptr_t *words)
 {
@@ -118,7 +131,7 @@ void *tideT_probe_alloc(void *ud, void *ptr, size_t osize, size_t nsize,
     p->in_retry = false;
     if (ptr == NULL)
         note_sizes(p, osize, nsize);
-    char *block = realloc(ptr, nsize);
+    char *block = resize(&p->mem, ptr, osize, nsize);
     if (block != NULL && ptr == NULL && osize == TIDE_LUA_TTHREAD)
         tideT_ev_state(&p->evidence, block + LUA_EXTRASPACE);
     if (p->first_block == NULL) {
@@ -133,10 +146,9 @@ void *tideT_probe_alloc(void *ud, void *ptr, size_t osize, size_t nsize,
 void *tideT_probe_free(void *ud, void *ptr, size_t osize, size_t nsize)
 {
     struct tide_probe *p = ud;
-    (void)osize;
     (void)nsize;
     settle_last(p);
-    free(ptr);
+    tideC_mem_free(&p->mem, ptr, osize);
     return NULL;
 }
 
@@ -189,5 +201,6 @@ void tideT_calibrate(struct tide_cal *cal)
     cal->has_layout = p->fault[0] == '\0';
     tideT_ev_choose(&p->evidence, cal);
     judge(cal, p->fault);
+    tideC_mem_close(&p->mem);
     tideC_pages_free(p, sizeof *p);
 }

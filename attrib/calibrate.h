@@ -26,10 +26,11 @@
 # define TIDE_WORD_RA 11u
 #endif
 
-#define TIDE_RA_PLACES  256u /* places of the table of return addresses */
-#define TIDE_NO_WORD    0xffffu
-#define TIDE_NAMES_MAX  256u /* C functions whose names are known */
-#define TIDE_NAME_BYTES 32u
+#define TIDE_RA_PLACES   256u /* places of the table of return addresses */
+#define TIDE_NO_WORD     0xffffu
+#define TIDE_NAMES_MAX   256u /* C functions whose names are known */
+#define TIDE_NAME_BYTES  32u
+#define TIDE_ENTRIES_MAX 16u /* places where Lua calls C functions */
 
 /* What is known of one return address. */
 struct tide_ra {
@@ -54,12 +55,15 @@ struct tide_cal {
     bool has_layout;  /* layout54 holds; else only public.c may be used */
     bool has_threads; /* the running thread is captured */
     bool has_pc;      /* lines of OP_NEWTABLE are captured */
+    bool is_sniffed;  /* no function can be called: see sniff.c */
     enum tide_tier tier;
     char reason[256];         /* why not a better tier; or what was verified */
     char lua[32];             /* "Lua 5.4" */
     uintptr_t collectgarbage; /* that function's address; 0: not known */
     uint32_t n_ras;           /* return addresses known */
     uint32_t n_names;
+    uint32_t n_entries;
+    uintptr_t entries[TIDE_ENTRIES_MAX]; /* return addresses of these calls */
     struct tide_cname names[TIDE_NAMES_MAX];
 };
 

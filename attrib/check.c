@@ -4,10 +4,12 @@
 ** Independent of shadow.c, thread.c and the site cache: it starts at the main
 ** thread, walks every frame from the root up, follows each resume that can be
 ** seen to the next thread, and asks the tree for the node of that path.  Only
-** the innermost pc is taken from the capture; it is checked to lie in the
-** function.
+** the innermost pc is taken from the capture, which is checked to lie in the
+** function, regions, which Lua knows nothing of, and C frames between a C
+** function and what it has called, which are checked to be nothing else.
 */
 #include "check.h"
+#include "native.h"
 
 #if TIDE_CHECK >= 2
 
@@ -80,14 +82,72 @@ static const void *function_of(const char *ci, bool *is_lua)
                                                      : NULL;
 }
 
-static uint32_t node_of_frame(struct tide_heap *h, const char *ci,
-                              uint32_t parent, const uint32_t *pc_or_null)
+/* May C frames be below a frame: of a C function, or of the host's call? */
+static bool has_c_frames(const struct tide_heap *h, const lua_State *L,
+                         const char *ci, uint32_t node)
+{
+    bool is_lua;
+    if (h->native == NULL || h->session->options.native != TIDE_NATIVE_ON)
+        return false;
+    if (tideT_ci_previous(ci) == NULL)
+        return L == h->main_L;
+    const void *fn = function_of(ci, &is_lua);
+    return !is_lua && tideT_native_wants(h, h->nodes[node].parent, fn);
+}
+
+/* Is `node` `parent`, or that of C frames which L's frame `ci` has below it? */
+static bool is_called_by(const struct tide_heap *h, const lua_State *L,
+                         const char *ci, uint32_t parent, uint32_t node)
+{
+    if (!has_c_frames(h, L, ci, parent))
+        return node == parent;
+    while (node != parent && node != 0 &&
+           h->funcs[h->nodes[node].func].what == TIDE_P_NATIVE)
+        node = h->nodes[node].parent;
+    return node == parent;
+}
+
+/* The node that the frame `ci` of L hangs below, given that of its caller. */
+static uint32_t node_of_calls(struct tide_heap *h, const lua_State *L,
+                              const char *ci, uint32_t parent)
+{
+    const struct tide_thread *t = tideT_thread_of(h, L);
+    const char *caller = tideT_ci_previous(ci);
+    if (t == NULL || (tideT_ci_status(caller) & TIDE_CIST_C) == 0 ||
+        !has_c_frames(h, L, caller, parent))
+        return parent;
+    uint32_t i = t->n_frames;
+    while (i > 0 && t->frames[i - 1].ci != ci)
+        i--;
+    while (i > 1 && t->frames[i - 2].ci == tideT_region_ci)
+        i--;
+    return i > 0 && is_called_by(h, L, caller, parent, t->frames[i - 1].parent)
+               ? t->frames[i - 1].parent
+               : parent;
+}
+
+/* The node that the thread L hangs below, given that of who resumed it. */
+static uint32_t node_of_thread(struct tide_heap *h, const lua_State *by,
+                               const lua_State *L, uint32_t parent)
+{
+    const struct tide_thread *t = tideT_thread_of(h, L);
+    return t != NULL && is_called_by(h, by, tideT_L_ci(by), parent, t->base)
+               ? t->base
+               : parent;
+}
+
+static uint32_t node_of_frame(struct tide_heap *h, const lua_State *L,
+                              const char *ci, uint32_t parent,
+                              const uint32_t *pc_or_null)
 {
     bool is_lua;
     const void *fn = function_of(ci, &is_lua);
     const char *caller = tideT_ci_previous(ci);
     if ((tideT_ci_status(caller) & h->cal->layout.cist_fin) != 0)
         parent = h->finalizer;
+    else
+        parent = node_of_calls(h, L, ci, parent);
+    parent = tideT_regions_of(h, L, ci, parent);
     if (!is_lua)
         return tideT_child(h, parent, tideT_func_c(h, fn), 0);
     const struct tide_proto *proto = tideT_proto(h, fn);
@@ -101,12 +161,23 @@ static uint32_t node_of_frame(struct tide_heap *h, const char *ci,
     return tideT_child(h, parent, proto->func, line);
 }
 
+/* Where a walk notes its frames: of each system thread its own, never freed. */
+static char **walk_frames(void)
+{
+    TIDE_THREAD_LOCAL char **frames;
+    if (frames == NULL)
+        frames = tideC_pages_alloc(DEPTH_MAX * sizeof *frames);
+    return frames;
+}
+
 /* The node of a thread's innermost frame, walked from its root. */
 static uint32_t walk_thread(struct tide_heap *h, const lua_State *L,
                             uint32_t base, const uint32_t *top_pc)
 {
-    static char *frames[DEPTH_MAX];
+    char **frames = walk_frames();
     uint32_t n = 0;
+    if (frames == NULL)
+        return base;
     for (char *ci = tideT_L_ci(L); tideT_ci_previous(ci) != NULL;
          ci = tideT_ci_previous(ci)) {
         if (n == DEPTH_MAX)
@@ -115,7 +186,7 @@ static uint32_t walk_thread(struct tide_heap *h, const lua_State *L,
     }
     uint32_t node = base;
     for (uint32_t i = n; i > 0; i--)
-        node = node_of_frame(h, frames[i - 1], node, i == 1 ? top_pc : NULL);
+        node = node_of_frame(h, L, frames[i - 1], node, i == 1 ? top_pc : NULL);
     return node;
 }
 
@@ -164,6 +235,7 @@ void tideT_check_place(struct tide_heap *h)
                 differ(h, "another thread runs", h->site->node, node);
             return;
         }
+        node = node_of_thread(h, L, next, node);
         L = next;
     }
     if (node != h->site->node)
@@ -179,12 +251,12 @@ void tideT_check_books(struct tide_heap *h)
     uint64_t peak = 0;
     for (uint32_t i = 1; i < h->n_cells; i++) {
         const struct tide_p_cell *c = &h->cells[i];
-        held += tideT_held_bytes(c);
+        held += tideT_held_bytes(h, c);
         peak += h->peak_is_past && c->peak_epoch == h->epoch
-                    ? c->peak_bytes
-                    : tideT_held_bytes(c);
-        if (h->cells[i].kind == TIDE_KIND_BUFFER)
-            buffers += tideT_held_bytes(&h->cells[i]);
+                    ? h->rests[c->rest].peak_bytes
+                    : tideT_held_bytes(h, c);
+        if (c->kind == TIDE_KIND_BUFFER)
+            buffers += tideT_held_bytes(h, c);
     }
     if (peak != h->peak_bytes)
         differ(h, "cells at the peak do not add up", 0, 0);

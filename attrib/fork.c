@@ -12,6 +12,7 @@
 ** The list of sessions, for the two sides of a fork, is the only mutable global
 ** of the library.
 */
+#include "native.h"
 #include "session.h"
 
 #include <errno.h>
@@ -61,8 +62,8 @@ static void note_heap(struct tide_heap *h)
     note->n_cells = n_cells;
     for (uint32_t i = 1; i < n_cells; i++) {
         const struct tide_p_cell *c = &h->cells[i];
-        note->held[i].bytes = tideT_held_bytes(c);
-        note->held[i].blocks = tideT_held_blocks(c);
+        note->held[i].bytes = tideT_held_bytes(h, c);
+        note->held[i].blocks = tideT_held_blocks(h, c);
     }
 }
 
@@ -74,14 +75,17 @@ static void before_fork(void)
              h != NULL && !s->is_forked; h = h->next)
             note_heap(h);
         tideP_writer_fork_begin(s->writer);
+        tideT_unwind_fork_begin(s->unwind);
     }
 }
 
 static void after_fork_in_parent(void)
 {
     for (struct tide_session *s = TIDE_OBSERVE(&all_sessions); s != NULL;
-         s = s->next)
+         s = s->next) {
+        tideT_unwind_fork_end(s->unwind);
         tideP_writer_fork_end(s->writer);
+    }
 }
 
 void tideT_fork_note_free(struct tide_heap *h)
@@ -105,6 +109,7 @@ static void after_fork_in_child(void)
     all_lock = 0;
     for (struct tide_session *s = all_sessions; s != NULL; s = s->next) {
         s->lock = 0;
+        tideT_unwind_fork_end(s->unwind);
         if (tideP_writer_detach(s->writer) != TIDE_OK || s->is_finished)
             continue;
         s->is_forked = true;
@@ -133,12 +138,36 @@ static void clear_all_behind(struct tide_heap *h)
     const struct tide_section *s = h->sections;
     clear_behind(&s[TIDE_P_STRINGS], h->head->string_bytes);
     clear_behind(&s[TIDE_P_FUNCS], h->n_funcs * sizeof *h->funcs);
+    clear_behind(&s[TIDE_P_OBJECTS], h->n_objects * sizeof *h->objects);
     clear_behind(&s[TIDE_P_NODES], h->n_nodes * sizeof *h->nodes);
     clear_behind(&s[TIDE_P_CELLS], h->n_cells * sizeof *h->cells);
     clear_behind(&s[TIDE_P_CYCLES], 0);
     clear_behind(&s[TIDE_P_MOMENTS], 0);
     clear_behind(&s[TIDE_P_EVENTS], 0);
     clear_behind(&s[TIDE_P_CELL_FLOORS], 0);
+    clear_behind(&s[TIDE_P_LIVES], 0);
+    clear_behind(&s[TIDE_P_MARKS], 0);
+    clear_behind(&s[TIDE_P_SNAPS], 0);
+    clear_behind(&s[TIDE_P_TARGETS],
+                 h->n_targets * sizeof(struct tide_p_target));
+}
+
+/*
+** What a cell leads to may be of a later moment, and not there at all: without
+** a note what the child has is taken, with one none of it.
+*/
+static void cut_rests(struct tide_heap *h, bool has_note)
+{
+    const struct tide_section *s = &h->sections[TIDE_P_RESTS];
+    const size_t have = s->ready_bytes / sizeof *h->rests;
+    const uint32_t n = has_note                  ? 1
+                       : h->head->n_rests < have ? h->head->n_rests
+                                                 : (uint32_t)have;
+    for (uint32_t i = 1; i < h->n_cells; i++)
+        if (h->cells[i].rest >= n)
+            h->cells[i].rest = 0;
+    h->head->n_rests = n;
+    clear_behind(s, n * sizeof *h->rests);
 }
 
 /* The lists of cells as they were: a new one stands at the head. */
@@ -153,22 +182,62 @@ static void link_cells(struct tide_heap *h)
     }
 }
 
+/*
+** Other threads, which the child does not have, went on between the note and
+** the fork: what stands beside the noted cells is brought in line with them.
+** States that were closed before are the parent's.
+*/
+static void take_note(struct tide_heap *h, const struct tide_fork_note *note)
+{
+    struct tide_p_heap *head = h->head;
+    const uint32_t string_bytes = head->string_bytes; /* or some that follow */
+    *head = note->head;
+    head->string_bytes = string_bytes;
+    head->state = h->is_idle ? TIDE_P_HEAP_CLOSED : TIDE_P_HEAP_OPEN;
+    head->n_states = !h->is_idle && head->n_states > head->n_gone;
+}
+
+/*
+** What a cell held at the fork.  A heap without a note was only being made by
+** another thread, or there was no memory: it has what the child finds, which
+** may be half of something.
+*/
+static struct fork_held held_then(const struct tide_heap *h, uint32_t i)
+{
+    const struct tide_fork_note *note = h->fork_note;
+    struct fork_held held = {0, 0};
+    if (note != NULL && !h->is_idle && i < note->n_cells)
+        return note->held[i];
+    if (note != NULL)
+        return held;
+    const int64_t bytes = (int64_t)tideT_held_bytes(h, &h->cells[i]);
+    const int64_t blocks = (int64_t)tideT_held_blocks(h, &h->cells[i]);
+    if (bytes > 0 && blocks > 0)
+        held = (struct fork_held){(uint64_t)bytes, (uint64_t)blocks};
+    return held;
+}
+
 /* What the heap held at the fork, as inherited, and nothing else. */
 static void recount(struct tide_heap *h)
 {
     const struct tide_fork_note *note = h->fork_note;
     if (note != NULL)
-        *h->head = note->head;
+        take_note(h, note);
     h->head->n_nodes = h->n_nodes;
     h->head->n_cells = h->n_cells;
     h->head->n_funcs = h->n_funcs;
+    h->head->n_objects = h->n_objects;
+    h->head->n_targets = h->n_targets;
     clear_all_behind(h);
+    cut_rests(h, note != NULL);
     link_cells(h);
+    h->live_bytes = 0;
+    for (uint32_t i = 1; i < h->n_cells; i++)
+        h->live_bytes += held_then(h, i).bytes;
     tideT_heap_reset(h);
-    for (uint32_t i = 1; note != NULL && i < h->n_cells; i++) {
-        const bool is_noted = i < note->n_cells;
-        h->cells[i].inherited_bytes = is_noted ? note->held[i].bytes : 0;
-        h->cells[i].inherited_blocks = is_noted ? note->held[i].blocks : 0;
+    for (uint32_t i = 1; i < h->n_cells; i++) {
+        const struct fork_held held = held_then(h, i);
+        tideT_inherit(h, &h->cells[i], held.bytes, held.blocks);
     }
     tideA_store_settle(&h->store);
 }
@@ -200,6 +269,11 @@ void tideT_sessions_add(struct tide_session *s)
     s->next = all_sessions;
     TIDE_PUBLISH(&all_sessions, s);
     tideT_unlock(&all_lock);
+}
+
+struct tide_session *tideT_sessions(void)
+{
+    return TIDE_OBSERVE(&all_sessions);
 }
 
 void tideT_sessions_remove(struct tide_session *s)

@@ -7,30 +7,16 @@
 ** gckind tell of stops and modes.  gcstate dates marking and sweeping; it is
 ** in the mask only while cycles are long, so that the watcher costs nothing
 ** where they are short.
-**
-** What a whole collection leaves of each cell is known when the next one is
-** noted: what the cell held at the flip less what was freed since.  That takes
-** a pass over the cells; columns become rarer as cycles go by, and passes are
-** put off when they would take more than a hundredth of the time.
 */
-#include <errno.h>
-#include <fcntl.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "check.h"
 #include "session.h"
 
-#define CYCLES_MAX      8192u /* records; then neighbours are joined */
-#define MOMENTS_MAX     1024u /* points of the timeline */
-#define EVENTS_MAX      4096u
-#define LONG_CYCLE_NS   2000000u   /* its phases are dated */
-#define FIRST_MOMENT_NS 1000000u   /* between two points, at first */
-#define RSS_EVERY_NS    100000000u /* reading it takes system calls */
-#define PASS_SHARE      128u       /* of the time that passes may take */
-#define PASS_CELL_NS    30u        /* about, for one cell */
-#define PASS_FREE_NS    20000000u  /* as if so much had gone by already */
+#define CYCLES_MAX    2048u /* records; then neighbours are joined */
+#define EVENTS_MAX    4096u
+#define LONG_CYCLE_NS 2000000u /* its phases are dated */
 
 #define STATE_MARK  0u /* GCSpropagate */
 #define STATE_SWEEP 3u /* GCSswpallgc */
@@ -55,6 +41,7 @@ void tideT_gc_meet(struct tide_heap *h)
     struct tide_gcwatch *w = &h->gc;
     w->is_generational = tideT_g_gckind(h->g) != 0;
     w->is_stopped = false;
+    w->knows_parameters = false;
     w->call.is_active = false;
     w->mark_ns = 0;
     w->noted_cycle = 0;
@@ -112,178 +99,6 @@ static struct asker find_asker(struct tide_heap *h)
         asker.is_full = strcmp(option, "collect") == 0;
     }
     return asker;
-}
-
-/* ---- the timeline ---- */
-
-static uint64_t read_rss(void)
-{
-    char text[64];
-    const int fd = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return 0;
-    const ssize_t n = read(fd, text, sizeof text - 1);
-    close(fd);
-    uint64_t pages = 0;
-    ssize_t i = 0;
-    while (i < n && text[i] != ' ')
-        i++;
-    for (i++; i < n && text[i] >= '0' && text[i] <= '9'; i++)
-        pages = pages * 10 + (uint64_t)(text[i] - '0');
-    return pages * (uint64_t)sysconf(_SC_PAGESIZE);
-}
-
-static uint64_t rss_when_due(struct tide_gcwatch *w, uint64_t now)
-{
-    if (now < w->next_rss_ns)
-        return 0;
-    w->next_rss_ns = now + RSS_EVERY_NS;
-    const int old_errno = errno;
-    const uint64_t rss = read_rss();
-    errno = old_errno;
-    return rss;
-}
-
-static void thin_moments(struct tide_heap *h)
-{
-    struct tide_p_moment *m = (void *)h->sections[TIDE_P_MOMENTS].base;
-    uint32_t n = 0;
-    for (uint32_t i = 0; i < h->head->n_moments; i += 2)
-        m[n++] = m[i];
-    TIDE_PUBLISH(&h->head->n_moments, n);
-    h->gc.moment_every_ns *= 2;
-}
-
-static void add_moment(struct tide_heap *h, uint64_t now)
-{
-    struct tide_section *s = &h->sections[TIDE_P_MOMENTS];
-    if (h->head->n_moments >= MOMENTS_MAX)
-        thin_moments(h);
-    const uint32_t n = h->head->n_moments;
-    h->gc.next_moment_ns = now + h->gc.moment_every_ns;
-    if (tideP_section_reserve(
-            h->writer, s, (n + 1) * sizeof(struct tide_p_moment)) != TIDE_OK)
-        return;
-    ((struct tide_p_moment *)(void *)s->base)[n] = (struct tide_p_moment){
-        .mono_ns = now,
-        .live_bytes = h->live_bytes,
-        .alloc_bytes = h->alloc_bytes - h->gc.alloc_base,
-        .floor_bytes = h->gc.floor_bytes,
-        .rss_bytes = rss_when_due(&h->gc, now),
-        .cycle = h->head->gc_cycle,
-    };
-    TIDE_PUBLISH(&h->head->n_moments, n + 1);
-}
-
-void tideT_gc_moment(struct tide_heap *h, uint64_t now)
-{
-    if (h->gc.moment_every_ns == 0)
-        h->gc.moment_every_ns = FIRST_MOMENT_NS;
-    if (now >= h->gc.next_moment_ns)
-        add_moment(h, now);
-}
-
-/* ---- what survives ---- */
-
-static void fold_columns(struct tide_heap *h)
-{
-    struct tide_p_floor *floors = (void *)h->sections[TIDE_P_CELL_FLOORS].base;
-    struct tide_p_heap *head = h->head;
-    const uint32_t n = TIDE_P_FLOORS / 2;
-    for (uint32_t k = 0; k < n; k++) {
-        head->column_cycle[k] = head->column_cycle[2 * k + 1];
-        head->column_mono_ns[k] = head->column_mono_ns[2 * k + 1];
-        head->column_bytes[k] = head->column_bytes[2 * k + 1];
-        head->column_alloc[k] = head->column_alloc[2 * k + 1];
-    }
-    for (uint32_t i = 1; i < head->n_floors; i++)
-        for (uint32_t k = 0; k < n; k++)
-            floors[i].at[k] = floors[i].at[2 * k + 1];
-    TIDE_PUBLISH(&head->n_columns, n);
-    h->gc.stride *= 2;
-}
-
-static uint32_t floor_units(uint64_t bytes)
-{
-    const uint64_t n = (bytes + TIDE_P_FLOOR_UNIT - 1) / TIDE_P_FLOOR_UNIT;
-    return n < UINT32_MAX ? (uint32_t)n : UINT32_MAX;
-}
-
-/* A column for the cycle that was noted last. */
-static void add_column(struct tide_heap *h)
-{
-    struct tide_p_floor *floors = (void *)h->sections[TIDE_P_CELL_FLOORS].base;
-    struct tide_p_heap *head = h->head;
-    if (head->n_columns >= TIDE_P_FLOORS)
-        fold_columns(h);
-    const uint32_t k = head->n_columns;
-    tide_assert_internal(k < TIDE_P_FLOORS && head->n_floors <= h->n_cells);
-    uint64_t sum = 0;
-    for (uint32_t i = 1; i < head->n_floors; i++) {
-        struct tide_p_floor *f = &floors[i];
-        const uint64_t freed = h->cells[i].freed_bytes - f->freed_bytes;
-        const uint64_t left = f->held_bytes > freed ? f->held_bytes - freed : 0;
-        f->at[k] = floor_units(left);
-        sum += left;
-    }
-    head->column_cycle[k] = h->gc.noted_cycle;
-    head->column_mono_ns[k] = h->gc.flip_ns;
-    head->column_bytes[k] = sum;
-    head->column_alloc[k] = h->gc.cycle_alloc - h->gc.alloc_base;
-    head->n_passes++;
-    TIDE_PUBLISH(&head->n_columns, k + 1);
-}
-
-/* Notes what cells hold; their survivors are what is not freed of it. */
-static void note_held(struct tide_heap *h)
-{
-    struct tide_section *s = &h->sections[TIDE_P_CELL_FLOORS];
-    h->gc.noted_cycle = 0;
-    if (tideP_section_reserve(
-            h->writer, s, h->n_cells * sizeof(struct tide_p_floor)) != TIDE_OK)
-        return;
-    struct tide_p_floor *floors = (void *)s->base;
-    for (uint32_t i = 1; i < h->n_cells; i++) {
-        floors[i].held_bytes = tideT_held_bytes(&h->cells[i]);
-        floors[i].freed_bytes = h->cells[i].freed_bytes;
-    }
-    TIDE_PUBLISH(&h->head->n_floors, h->n_cells);
-    h->gc.noted_cycle = h->head->gc_cycle;
-}
-
-/* May a pass be made now, or would they take too much of the time? */
-static bool can_afford(const struct tide_heap *h, uint64_t now)
-{
-    const uint64_t gone = now - h->head->open_mono_ns + PASS_FREE_NS;
-    return h->gc.pass_ns + h->n_cells * (uint64_t)PASS_CELL_NS <
-           gone / PASS_SHARE;
-}
-
-/*
-** At a flip: the cycle before is over, gc_cycle is the new one.  A minor
-** collection leaves garbage among what is old: it says nothing of survivors.
-*/
-static void pass_cells(struct tide_heap *h, uint8_t mode, uint64_t now)
-{
-    struct tide_gcwatch *w = &h->gc;
-    const bool has_noted = w->noted_cycle != 0;
-    if (w->stride == 0)
-        w->stride = 1;
-    const bool is_due =
-        h->head->gc_cycle >= w->next_cycle && mode != TIDE_P_MODE_MINOR;
-    const bool notes = is_due && can_afford(h, now);
-    if (is_due && !notes)
-        h->head->n_skipped++;
-    if (!has_noted && !notes)
-        return;
-    if (has_noted)
-        add_column(h);
-    w->noted_cycle = 0;
-    if (notes) {
-        note_held(h);
-        w->next_cycle = h->head->gc_cycle + w->stride;
-    }
-    w->pass_ns += tideT_clock_ns(CLOCK_MONOTONIC) - now;
 }
 
 /* ---- cycles ---- */
@@ -407,6 +222,8 @@ static void note_rates(struct tide_heap *h, uint64_t now)
         tideC_gcrate_start(&h->gc.rate, 0, (double)h->head->open_mono_ns / 1e9,
                            0);
     tideC_gcrate_count(&h->gc.rate, (double)now / 1e9, &counters);
+    h->gc.rate_due_ns =
+        (uint64_t)((h->gc.rate.start_s + h->gc.rate.window_s) * 1e9);
 }
 
 static void note_cycle(struct tide_heap *h, const struct asker *asker,
@@ -416,13 +233,14 @@ static void note_cycle(struct tide_heap *h, const struct asker *asker,
     const bool is_long = now - w->flip_ns >= LONG_CYCLE_NS;
     tideT_check_books(h);
     tideT_settle_cycle(h);
-    note_rates(h, now);
+    if (now >= w->rate_due_ns) /* sums: before, there is nothing to close */
+        note_rates(h, now);
     w->reclaimed_bytes += freed_since(h);
     h->cycle++;
     h->head->gc_cycle++;
     w->is_over = false;
     tideP_writer_header(h->writer)->end_mono_ns = now;
-    pass_cells(h, mode_of(h, asker), now);
+    tideT_survivors(h, mode_of(h, asker), now);
     add_cycle(h, asker, now);
     w->mark_ns = 0;
     w->flip_ns = now;
@@ -430,7 +248,50 @@ static void note_cycle(struct tide_heap *h, const struct asker *asker,
     h->cycle_freed = h->alloc_bytes - h->live_bytes;
     h->cycle_freed_blocks = h->freed_blocks;
     tideT_gc_moment(h, now);
+    tideT_limit_cycle(h);
+    tideT_log_when_due(h, now);
     watch_word(h, is_long);
+}
+
+/* ---- time, where it can be told from the program's ---- */
+
+void tideT_gc_failed(struct tide_heap *h)
+{
+    h->gc.failed_ns = tideT_clock_ns(CLOCK_MONOTONIC);
+    h->gc.run_ns = 0;
+}
+
+/*
+** From the failure to what is seen of the sweep there is nothing but the
+** collector.
+*/
+static void time_emergency(struct tide_heap *h, uint64_t now)
+{
+    struct tide_p_cycle *c = last_cycle(h);
+    if (c == NULL || h->gc.failed_ns == 0)
+        return;
+    c->start_mono_ns = h->gc.failed_ns;
+    c->collect_ns += now - h->gc.failed_ns;
+    h->head->emergency_ns += now - h->gc.failed_ns;
+    h->gc.failed_ns = 0;
+}
+
+/*
+** The collector takes its steps at allocations.  Between two objects that it
+** frees with none made in between there is one step and no program, but for
+** finalizers.  Large ones take time to free as it is: a look at the clock does
+** not show.
+*/
+void tideT_gc_swept(struct tide_heap *h)
+{
+    struct tide_gcwatch *w = &h->gc;
+    if (w->call.is_active || h->is_closing)
+        return; /* it is timed as a whole, or is no collection */
+    const uint64_t now = tideT_clock_ns(CLOCK_MONOTONIC);
+    if (w->run_ns != 0 && w->run_alloc == h->alloc_bytes)
+        h->head->sweep_ns += now - w->run_ns;
+    w->run_ns = now;
+    w->run_alloc = h->alloc_bytes;
 }
 
 /* ---- what the program does to the collector ---- */
@@ -459,21 +320,31 @@ static void add_event(struct tide_heap *h, enum tide_p_event_what what,
     TIDE_PUBLISH(&h->head->n_events, n + 1);
 }
 
+static void note_mode(struct tide_heap *h, uint32_t node, bool is_generational,
+                      uint64_t now)
+{
+    struct tide_gcwatch *w = &h->gc;
+    if (is_generational == w->is_generational)
+        return;
+    add_event(h, TIDE_P_EVENT_MODE, node, w->is_generational, is_generational,
+              now);
+    w->is_generational = is_generational;
+}
+
 /*
 ** A switch of gckind.  To generational the first time it is the program's
-** will; to incremental together with a flip it is a major collection.
+** will; to incremental together with a flip it is a major collection, which
+** may last for many cycles.  Within a call of lua_gc the call says what is
+** wanted: see tide_gc_end.
 */
 static void note_kind(struct tide_heap *h, const struct asker *asker,
                       bool has_flipped, uint64_t now)
 {
-    struct tide_gcwatch *w = &h->gc;
     const bool is_generational = tideT_g_gckind(h->g) != 0;
-    if (is_generational == w->is_generational ||
-        (!is_generational && has_flipped && !w->call.is_active))
+    if (h->gc.call.is_active || asker->is_full || asker->is_step ||
+        (!is_generational && has_flipped))
         return;
-    add_event(h, TIDE_P_EVENT_MODE, asker->node, w->is_generational,
-              is_generational, now);
-    w->is_generational = is_generational;
+    note_mode(h, asker->node, is_generational, now);
 }
 
 /* In a step Lua starts a stopped collector for a moment: that is none. */
@@ -492,7 +363,7 @@ static void note_parameter(struct tide_heap *h, enum tide_p_event_what what,
                            uint16_t *known, unsigned is, uint64_t now)
 {
     /* seen late: the line is known only when the call was */
-    if (*known != 0 && *known != is)
+    if (h->gc.knows_parameters && *known != is)
         add_event(h, what, h->gc.call.is_active ? h->gc.call.node : 0, *known,
                   is, now);
     *known = (uint16_t)is;
@@ -506,6 +377,7 @@ static void note_parameters(struct tide_heap *h, uint64_t now)
                    tideT_g_gcpause(h->g) * 4u, now);
     note_parameter(h, TIDE_P_EVENT_STEP, &h->gc.step,
                    tideT_g_gcstepmul(h->g) * 4u, now);
+    h->gc.knows_parameters = true;
 }
 
 /* ---- phases ---- */
@@ -534,6 +406,8 @@ static void note_changes(struct tide_heap *h, uint64_t changed)
         note_parameters(h, now);
         if (has_flipped)
             note_cycle(h, &asker, now);
+        if (has_flipped && asker.cause == TIDE_P_CAUSE_EMERGENCY)
+            time_emergency(h, now);
     }
     if ((h->gc_mask & TIDE_GC_STATE_MASK) != 0 && h->gc_word == word)
         note_phase(h, now);
@@ -543,7 +417,7 @@ void tideT_note_gc(struct tide_heap *h)
 {
     if (h->is_closing)
         return;
-    const uint64_t old = h->gc_word;
+    const uint64_t old = h->gc_word & ~TIDE_GC_ASKED;
     h->gc_word = tideT_gc_word(h);
     note_changes(h, old ^ h->gc_word);
     if ((h->gc_word & TIDE_GC_CLOSE_MASK) != 0)
@@ -552,14 +426,11 @@ void tideT_note_gc(struct tide_heap *h)
 
 /* ---- the end, and a new beginning ---- */
 
-/* The last cycle's survivors, if all of its garbage is gone. */
-static void note_last_survivors(struct tide_heap *h)
+/* Is all of the last cycle's garbage gone? */
+static bool is_swept(const struct tide_heap *h)
 {
     const unsigned state = tideT_g_gcstate(h->g);
-    if (h->gc.noted_cycle == h->head->gc_cycle && h->gc.noted_cycle != 0 &&
-        (state >= STATE_SWEPT || state == STATE_MARK))
-        add_column(h);
-    h->gc.noted_cycle = 0;
+    return state >= STATE_SWEPT || state == STATE_MARK;
 }
 
 void tideT_gc_closing(struct tide_heap *h)
@@ -568,12 +439,12 @@ void tideT_gc_closing(struct tide_heap *h)
         return;
     const uint64_t now = tideT_clock_ns(CLOCK_MONOTONIC);
     tideT_settle_cycle(h);
-    note_last_survivors(h);
+    tideT_last_survivors(h, is_swept(h));
     h->gc.reclaimed_bytes += freed_since(h);
     h->gc.is_over = true;
-    h->gc.moment_every_ns =
-        h->gc.moment_every_ns == 0 ? FIRST_MOMENT_NS : h->gc.moment_every_ns;
-    add_moment(h, now);
+    tideT_gc_last_moment(h, now);
+    if (h->log.every_ns != 0)
+        tideT_log_write(h, now);
 }
 
 void tideT_gc_reset(struct tide_heap *h)
@@ -582,30 +453,27 @@ void tideT_gc_reset(struct tide_heap *h)
     TIDE_PUBLISH(&head->n_cycles, 0);
     TIDE_PUBLISH(&head->n_moments, 0);
     TIDE_PUBLISH(&head->n_events, 0);
-    TIDE_PUBLISH(&head->n_columns, 0);
-    head->n_passes = head->n_skipped = head->n_merged = 0;
+    head->n_merged = 0;
     head->n_lost_events = 0;
     head->collect_ns = head->n_timed = 0;
-    struct tide_p_floor *floors = (void *)h->sections[TIDE_P_CELL_FLOORS].base;
-    memset(floors, 0, head->n_floors * sizeof *floors);
-    TIDE_PUBLISH(&head->n_floors, 0);
+    head->emergency_ns = head->sweep_ns = 0;
+    h->gc.run_ns = h->gc.failed_ns = 0;
+    tideT_survivors_reset(h);
     h->gc.reclaimed_bytes = 0;
-    h->gc.noted_cycle = 0;
-    h->gc.stride = 0;
-    h->gc.next_cycle = 0;
     h->gc.moment_every_ns = 0;
     h->gc.next_moment_ns = 0;
+    h->gc.high = (struct tide_p_moment){.live_bytes = 0};
     h->cycle_freed = h->alloc_bytes - h->live_bytes;
     h->cycle_freed_blocks = h->freed_blocks;
     h->gc.cycle_alloc = h->alloc_bytes;
     h->gc.alloc_base = h->alloc_bytes;
 }
 
-/* Points of the timeline where nothing is collected. */
+/* The timeline goes up to here. */
 void tideT_gc_flush(struct tide_heap *h)
 {
     tideT_settle_cycle(h);
-    tideT_gc_moment(h, tideT_clock_ns(CLOCK_MONOTONIC));
+    tideT_gc_last_moment(h, tideT_clock_ns(CLOCK_MONOTONIC));
 }
 
 /* ---- the C interface ---- */
@@ -631,11 +499,14 @@ void tide_gc_begin(struct tide_session *session, struct lua_State *L, int what)
     if (tideT_gc_word(h) != h->gc_word)
         tideT_note_gc(h);
     const void *fn;
+    const uint64_t now = tideT_clock_ns(CLOCK_MONOTONIC);
+    note_parameters(h, now); /* what it changes is told from what was */
+    h->gc.run_ns = 0;
     h->gc.call = (struct tide_gc_call){
         .is_active = true,
         .what = what,
         .node = tideT_shadow_peek(h, t, &fn),
-        .start_ns = tideT_clock_ns(CLOCK_MONOTONIC),
+        .start_ns = now,
         .cycle = h->head->gc_cycle,
     };
 }
@@ -654,6 +525,8 @@ void tide_gc_end(struct tide_session *session, struct lua_State *L)
         tideT_note_gc(h);
     const uint64_t now = tideT_clock_ns(CLOCK_MONOTONIC);
     note_parameters(h, now);
+    if (what == LUA_GCGEN || what == LUA_GCINC)
+        note_mode(h, h->gc.call.node, what == LUA_GCGEN, now);
     if (what == LUA_GCSTOP || what == LUA_GCRESTART) {
         /* releases before 5.4.4 show it nowhere else */
         const struct asker asker = asker_of_call(&h->gc.call);
@@ -669,6 +542,7 @@ void tide_gc_end(struct tide_session *session, struct lua_State *L)
             c->end_mono_ns = now;
     }
     h->gc.call.is_active = false;
+    tideT_log_when_due(h, now);
 }
 
 void tide_gc_stats(struct tide_heap *heap, struct tide_gc_stats *out)

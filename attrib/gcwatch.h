@@ -19,6 +19,21 @@ struct tide_gc_call {
     uint32_t cycle;    /* collections seen before it */
 };
 
+/* The line that is written now and then (gclog.c). */
+struct tide_gclog {
+    uint64_t every_ns; /* 0: none */
+    uint64_t next_ns;
+};
+
+/* What the last huge block has changed (huge.c). */
+struct tide_huge {
+    uint32_t cell; /* it was noted for; 0: none was */
+    uint32_t place;
+    uint32_t n_before;         /* records before it */
+    size_t bytes;              /* its size */
+    struct tide_p_huge before; /* what stood in the place */
+};
+
 struct tide_gcwatch {
     uint64_t cycle_alloc; /* allocated in all, when the last one was noted */
     uint64_t alloc_base;  /* ... when counting began: at a fork, a reset */
@@ -29,23 +44,33 @@ struct tide_gcwatch {
 
     bool is_generational; /* as the program has asked for */
     bool is_stopped;
-    bool is_over;   /* no cycle goes on: none yet, or its state is closed */
-    uint16_t pause; /* percent; 0: not known */
+    bool is_over; /* no cycle goes on: none yet, or its state is closed */
+    bool knows_parameters; /* those that follow */
+    uint16_t pause;        /* percent; 0: not known, or set to that */
     uint16_t step;
     struct tide_gc_call call;
+    uint64_t failed_ns; /* when an allocation failed last; 0: never */
+    uint64_t run_ns;    /* when a large object was freed last; 0: see below */
+    uint64_t run_alloc; /* allocated in all by then */
 
     /* survivors */
-    uint32_t noted_cycle; /* whose held_bytes and freed_bytes stand; 0: none */
+    struct tide_note *notes; /* of cells, in survive.c; in the heap's `mem` */
+    uint32_t n_notes;
+    uint32_t max_notes;
+    uint32_t noted_cycle; /* whose notes stand; 0: none */
     uint32_t next_cycle;  /* the next one to note */
+    uint64_t noted_alloc; /* allocated in all when one was noted last */
     uint32_t stride;      /* cycles between two columns; 0: as 1 */
     uint64_t pass_ns;     /* spent in passes over the cells */
 
     /* the timeline */
     uint64_t next_moment_ns;
-    uint64_t moment_every_ns; /* 0: not begun */
+    uint64_t moment_every_ns;  /* 0: not begun */
+    struct tide_p_moment high; /* where the heap stood highest since the last */
     uint64_t next_rss_ns;
 
     struct tide_gcrate rate; /* for tide_gc_stats */
+    uint64_t rate_due_ns;    /* when its window is over; 0: not begun */
 };
 
 #endif

@@ -7,9 +7,11 @@
 #include <sys/resource.h>
 #include <time.h>
 
+#include "native.h"
 #include "session.h"
 
-#define MIB ((size_t)1 << 20)
+#define MIB         ((size_t)1 << 20)
+#define HEAPS_APART 255u /* with states=apart; later states share them */
 
 /* Address space for a section: all it may need, less under RLIMIT_AS. */
 static size_t room_for(const struct tide_session *s, enum tide_p_section id)
@@ -26,8 +28,15 @@ static size_t room_for(const struct tide_session *s, enum tide_p_section id)
         want = nodes * 3 * sizeof(struct tide_p_cell);
     else if (id == TIDE_P_CELL_FLOORS)
         want = nodes * 3 * sizeof(struct tide_p_floor);
-    else if (id == TIDE_P_MOMENTS || id == TIDE_P_EVENTS)
+    else if (id == TIDE_P_RESTS)
+        want = nodes * 3 * sizeof(struct tide_p_rest);
+    else if (id == TIDE_P_LIVES)
+        want = nodes * 3 * sizeof(struct tide_p_life);
+    else if (id == TIDE_P_MOMENTS || id == TIDE_P_EVENTS ||
+             id == TIDE_P_OBJECTS || id == TIDE_P_MARKS)
         want = MIB;
+    else if (id == TIDE_P_TARGETS)
+        want = 16 * MIB;
     struct rlimit lim;
     if (getrlimit(RLIMIT_AS, &lim) == 0 && lim.rlim_cur != RLIM_INFINITY &&
         want > lim.rlim_cur / 64)
@@ -46,21 +55,26 @@ static enum tide_err open_sections(struct tide_heap *h)
     h->funcs = (void *)h->sections[TIDE_P_FUNCS].base;
     h->nodes = (void *)h->sections[TIDE_P_NODES].base;
     h->cells = (void *)h->sections[TIDE_P_CELLS].base;
+    h->rests = (void *)h->sections[TIDE_P_RESTS].base;
+    h->lives = (void *)h->sections[TIDE_P_LIVES].base;
     h->cycles = (void *)h->sections[TIDE_P_CYCLES].base;
+    h->objects = (void *)h->sections[TIDE_P_OBJECTS].base;
     return TIDE_OK;
 }
 
-/* String 0 is "", function 0 the root. */
+/* String 0 is "", function 0 the root, object 0 none. */
 static bool open_tables(struct tide_heap *h)
 {
     h->head->string_bytes = 8;
     h->funcs[0].what = TIDE_P_ROOT;
     h->n_funcs = 1;
     TIDE_PUBLISH(&h->head->n_funcs, 1);
+    h->n_objects = 1;
+    TIDE_PUBLISH(&h->head->n_objects, 1);
     const bool has_sites = tideT_sites_open(h, TIDE_SITES_FIRST);
     h->epoch = 1;
     h->head->peak_epoch = 1;
-    return has_sites && tideT_tree_open(h);
+    return has_sites && tideT_native_open(h) && tideT_tree_open(h);
 }
 
 /* What every new state starts with. */
@@ -76,20 +90,36 @@ static void prepare(struct tide_heap *h)
     h->gc_mask = 0;
     h->gc_word = 0;
     h->link = &tideT_link_invalid;
-    h->root_site = (struct tide_site){.node = 0};
+    h->root_site = (struct tide_site){.is_native = h->native != NULL};
     h->site = &h->root_site;
     h->is_detached = false;
     h->is_off = s->is_off;
     h->cur_L = NULL;
+    h->head->settled = 0;
+    h->request = &tideP_control(tideP_writer_header(h->writer))->request;
+    h->control_seen = *h->request;
+    h->n_resets = s->n_resets;
+    h->limit.large_bytes = 0;
+    h->failure.is_open = false;
+    tideT_limit_set(h, s->options.limit);
+    tideT_log_open(h);
     h->head->state = TIDE_P_HEAP_OPEN;
     if (h->head->open_mono_ns == 0)
         h->head->open_mono_ns = tideT_clock_ns(CLOCK_MONOTONIC);
 }
 
+static bool is_room_apart(const struct tide_session *s)
+{
+    uint32_t n = 0;
+    for (const struct tide_heap *h = s->heaps; h != NULL; h = h->next)
+        n++;
+    return s->options.states == TIDE_STATES_APART && n < HEAPS_APART;
+}
+
 static struct tide_heap *take_idle(struct tide_session *s)
 {
     tideT_lock(&s->lock);
-    struct tide_heap *h = s->heaps;
+    struct tide_heap *h = is_room_apart(s) ? NULL : s->heaps;
     while (h != NULL && !h->is_idle)
         h = h->next;
     if (h != NULL)
@@ -107,9 +137,7 @@ static void forget_state(struct tide_heap *h)
             continue;
         struct tide_thread *thread =
             (struct tide_thread *)(uintptr_t)t->pairs[i].value;
-        tideC_mem_free(&h->mem, thread->frames,
-                       thread->max_frames * sizeof *thread->frames);
-        tideC_mem_free(&h->mem, thread, sizeof *thread);
+        tideT_thread_free(h, thread);
     }
     tideC_hashtab_close(t, &h->mem);
     t = &h->protos;
@@ -117,12 +145,14 @@ static void forget_state(struct tide_heap *h)
         struct tide_proto *p =
             (struct tide_proto *)(uintptr_t)t->pairs[i].value;
         if (t->pairs[i].key != 0)
-            tideC_mem_free(&h->mem, p, p->bytes);
+            tideT_proto_free(h, p);
     }
     tideC_hashtab_close(t, &h->mem);
     memset(h->sites, 0, h->n_sites * sizeof *h->sites);
     memset(h->open_protos, 0, sizeof h->open_protos);
     memset(h->proto_hits, 0, sizeof h->proto_hits);
+    tideT_native_forget(h);
+    h->native_site.is_native = false;
     h->g = NULL;
     h->main_L = h->last_L = h->cur_L = h->moving_L = NULL;
     h->main = h->cur = h->compile_thread = NULL;
@@ -138,12 +168,26 @@ static void settle_closed(struct tide_heap *h)
 {
     for (uint32_t i = 1; i < h->n_cells; i++) {
         struct tide_p_cell *c = &h->cells[i];
-        if (c->closed_blocks == 0 && c->closed_bytes == 0)
+        struct tide_p_rest *rest = &h->rests[c->rest];
+        if (rest->closed_blocks == 0 && rest->closed_bytes == 0)
             continue;
-        c->freed_bytes += c->closed_bytes;
-        c->freed_blocks += c->closed_blocks;
-        c->closed_bytes = c->closed_blocks = 0;
+        c->freed_bytes += rest->closed_bytes;
+        c->freed_blocks += rest->closed_blocks;
+        tideT_count_ageless(h, c, rest->closed_bytes, rest->closed_blocks);
+        rest->closed_bytes = rest->closed_blocks = 0;
     }
+}
+
+static enum tide_err use_again(struct tide_heap *h, struct tide_heap **out)
+{
+    if (h->sites == NULL && !tideT_sites_open(h, TIDE_SITES_FIRST)) {
+        h->is_idle = true;
+        return TIDE_ERR_NOMEM;
+    }
+    settle_closed(h);
+    prepare(h);
+    *out = h;
+    return TIDE_OK;
 }
 
 enum tide_err tide_heap_open(struct tide_session *session,
@@ -152,12 +196,8 @@ enum tide_err tide_heap_open(struct tide_session *session,
     if (session->is_forked)
         tideT_after_fork(session);
     struct tide_heap *h = take_idle(session);
-    if (h != NULL) {
-        settle_closed(h);
-        prepare(h);
-        *out = h;
-        return TIDE_OK;
-    }
+    if (h != NULL)
+        return use_again(h, out);
     h = tideC_pages_alloc(sizeof *h);
     TIDE_FAIL_IF(h == NULL, TIDE_ERR_NOMEM);
     h->session = session;
@@ -173,6 +213,8 @@ enum tide_err tide_heap_open(struct tide_session *session,
         .node = tideT_child(
             h, 0, tideT_func_special(h, TIDE_P_NOT_RECORDED, "[not recorded]"),
             0)};
+    if (h->number == 0)
+        tideT_rules_read(h);
     tideT_lock(&session->lock);
     h->next = session->heaps;
     TIDE_PUBLISH(&session->heaps, h);
@@ -198,15 +240,23 @@ static void abandon_blocks(struct tide_heap *h)
 {
     for (uint32_t i = 1; i < h->n_cells; i++) {
         struct tide_p_cell *c = &h->cells[i];
-        const uint64_t bytes = tideT_held_bytes(c);
-        const uint64_t blocks = tideT_held_blocks(c);
+        const uint64_t bytes = tideT_held_bytes(h, c);
+        const uint64_t blocks = tideT_held_blocks(h, c);
         if (bytes == 0 && blocks == 0)
             continue;
         tideT_peak_keep(h, c);
-        c->closed_bytes += bytes;
-        c->closed_blocks += blocks;
+        struct tide_p_rest *rest = tideT_rest(h, c);
+        rest->closed_bytes += bytes;
+        rest->closed_blocks += blocks;
     }
     h->live_bytes = 0;
+}
+
+static void drop_sites(struct tide_heap *h)
+{
+    tideC_pages_free(h->sites, h->n_sites * sizeof *h->sites);
+    h->sites = NULL;
+    h->n_sites = 0;
 }
 
 void tide_heap_close(struct tide_heap *heap_or_null)
@@ -221,12 +271,14 @@ void tide_heap_close(struct tide_heap *heap_or_null)
         h->is_closing = true;
     }
     abandon_blocks(h);
-    h->head->state = TIDE_P_HEAP_CLOSED;
+    TIDE_PUBLISH(&h->head->state, TIDE_P_HEAP_CLOSED);
     if (h->head->close_mono_ns == 0)
         h->head->close_mono_ns = tideT_clock_ns(CLOCK_MONOTONIC);
     tideT_session_note_end(h->session);
     forget_state(h);
     tideA_store_close(&h->store);
+    if (h->session->options.states == TIDE_STATES_APART)
+        drop_sites(h); /* it may never be used again */
     tideT_lock(&h->session->lock);
     h->is_idle = true;
     tideT_unlock(&h->session->lock);
@@ -240,35 +292,40 @@ void tideT_heap_free(struct tide_heap *h)
     tideC_pages_free(h, sizeof *h);
 }
 
-void tideT_heap_flush(struct tide_heap *h)
+void tideT_inherit(struct tide_heap *h, struct tide_p_cell *cell,
+                   uint64_t bytes, uint64_t blocks)
 {
-    if (!h->peak_is_past)
-        h->head->peak_bytes = h->peak_bytes;
-    if (h->is_closing || h->g == NULL)
-        return;
-    tideT_gc_flush(h);
-    tideT_calls_flush(h);
+    if (cell->rest != 0 || bytes != 0 || blocks != 0)
+        *tideT_rest(h, cell) = (struct tide_p_rest){
+            .inherited_bytes = bytes,
+            .inherited_blocks = blocks,
+        };
 }
 
 void tideT_heap_reset(struct tide_heap *h)
 {
     for (uint32_t i = 1; i < h->n_cells; i++) {
         struct tide_p_cell *c = &h->cells[i];
-        c->inherited_bytes = tideT_held_bytes(c);
-        c->inherited_blocks = tideT_held_blocks(c);
+        const uint64_t bytes = tideT_held_bytes(h, c);
+        const uint64_t blocks = tideT_held_blocks(h, c);
         c->alloc_bytes = c->alloc_blocks = 0;
         c->freed_bytes = c->freed_blocks = 0;
-        c->young_bytes = c->young_blocks = 0;
-        c->moved_bytes = c->moved_blocks = 0;
-        c->closed_bytes = c->closed_blocks = 0;
         c->peak_epoch = 0;
+        tideT_inherit(h, c, bytes, blocks);
     }
     for (uint32_t i = 0; i < h->n_nodes; i++)
         h->nodes[i].calls = h->nodes[i].max_call_bytes = 0;
+    tideT_calls_reset(h);
+    h->head->n_gone = 0;
+    h->head->left_bytes = 0;
     h->peak_bytes = h->live_bytes;
     h->head->peak_bytes = h->peak_bytes;
     tideT_peak_rise(h);
+    tideT_lives_reset(h);
+    tideT_huge_reset(h);
     tideT_gc_reset(h);
+    tideT_marks_reset(h);
+    tideT_failure_reset(h);
     if (h->g != NULL)
         h->wants_clear = true;
     h->cur_L = NULL;
@@ -347,6 +404,20 @@ static const lua_State *main_thread_of(const struct tide_lua_api *api,
     return main;
 }
 
+/*
+** What L's state holds, in bytes; -1 if it does not say.  Inside of a finalizer
+** lua_gc refuses everything, so it is asked only where g cannot be read.
+*/
+static int64_t bytes_held(const struct tide_heap *h, lua_State *L)
+{
+    const struct tide_lua_api *api = &h->cal->api;
+    if (h->g != NULL)
+        return tideT_g_total(h->g);
+    const int kib = api->gc(L, LUA_GCCOUNT);
+    const int rest = api->gc(L, LUA_GCCOUNTB);
+    return kib < 0 || rest < 0 ? -1 : (int64_t)kib * 1024 + rest;
+}
+
 enum tide_err tide_heap_attach(struct tide_session *session,
                                struct lua_State *L, struct tide_heap **out)
 {
@@ -364,12 +435,15 @@ enum tide_err tide_heap_attach(struct tide_session *session,
     tideA_store_adopt(&h->store, before, ud);
     h->main_L = main;
     h->is_whole = true;
-    h->head->n_states++;
     if (h->cal->has_layout) /* its first call may be to resize a stack */
         tideT_meet_state(h);
-    const uint64_t count = (uint64_t)api->gc(L, LUA_GCCOUNT) * 1024u +
-                           (uint64_t)api->gc(L, LUA_GCCOUNTB);
-    h->head->before_bytes += count;
+    const int64_t held = bytes_held(h, L);
+    if (held < 0) {
+        tide_heap_close(h);
+        return TIDE_ERR_STATE;
+    }
+    h->head->n_states++;
+    h->head->before_bytes += (uint64_t)held;
     api->setallocf(L, tide_alloc, h);
     *out = h;
     return TIDE_OK;
@@ -433,12 +507,13 @@ void tide_heap_totals(const struct tide_heap *heap, struct tide_totals *out)
         const struct tide_p_cell *c = &heap->cells[i];
         out->alloc_bytes += c->alloc_bytes;
         out->alloc_blocks += c->alloc_blocks;
-        out->freed_bytes += c->freed_bytes + c->closed_bytes;
-        out->freed_blocks += c->freed_blocks + c->closed_blocks;
-        out->live_bytes += tideT_held_bytes(c);
-        out->live_blocks += tideT_held_blocks(c);
+        const struct tide_p_rest *rest = &heap->rests[c->rest];
+        out->freed_bytes += c->freed_bytes + rest->closed_bytes;
+        out->freed_blocks += c->freed_blocks + rest->closed_blocks;
+        out->live_bytes += tideT_held_bytes(heap, c);
+        out->live_blocks += tideT_held_blocks(heap, c);
         if (c->kind == TIDE_KIND_BUFFER)
-            out->buffer_bytes += tideT_held_bytes(c);
+            out->buffer_bytes += tideT_held_bytes(heap, c);
         if (!has_line(heap, c->node))
             out->unattributed_bytes += c->alloc_bytes;
     }

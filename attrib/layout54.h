@@ -56,6 +56,7 @@ struct tide_layout {
 /* Kinds of objects as the allocator sees them in osize. */
 #define TIDE_LUA_TSTRING 4u
 #define TIDE_LUA_TTHREAD 8u
+#define TIDE_LUA_TPROTO  10u
 
 /*
 ** One field of a private structure.  The memory is Lua's, alive while the
@@ -106,8 +107,14 @@ struct tide_layout {
 #define tideT_string_text(s) ((const char *)(s) + 24)
 
 /* Table */
-#define tideT_table_array(t) TIDE_AT(char *, t, 16)
-#define tideT_table_node(t)  TIDE_AT(char *, t, 24)
+#define tideT_table_array(t)     TIDE_AT(char *, t, 16)
+#define tideT_table_node(t)      TIDE_AT(char *, t, 24)
+#define tideT_table_log_nodes(t) TIDE_AT(uint8_t, t, 11) /* log2 of them */
+#define tideT_table_limit(t)     TIDE_AT(uint32_t, t, 12)
+
+/* A node of its hash part: the value is at its beginning */
+#define tideT_node_key_tag(n) TIDE_AT(uint8_t, n, 9)
+#define tideT_node_key(n)     TIDE_AT(char *, n, 16)
 
 /*
 ** What identifies the function in a stack slot: the Proto of a Lua closure, the
@@ -131,6 +138,7 @@ TIDE_INLINE const void *tideT_fn_of_slot(const char *slot, bool *is_lua)
 #define tideT_g_debt(g)        TIDE_AT(int64_t, g, 24)
 #define tideT_g_total(g)       (tideT_g_base(g) + tideT_g_debt(g))
 #define tideT_g_strings(g)     TIDE_AT(char *, g, 48)
+#define TIDE_G_REGISTRY_AT     64 /* a value */
 #define tideT_g_white(g)       TIDE_AT(uint8_t, g, 100)
 #define tideT_g_gcstate(g)     TIDE_AT(uint8_t, g, 101)
 #define tideT_g_gckind(g)      TIDE_AT(uint8_t, g, 102)
@@ -150,6 +158,8 @@ TIDE_INLINE const void *tideT_fn_of_slot(const char *slot, bool *is_lua)
 #define TIDE_GC_KIND_MASK  UINT64_C(0x0000000000ff0000)
 #define TIDE_GC_USER_MASK  UINT64_C(0x0001000000000000) /* GCSTPUSR */
 #define TIDE_GC_CLOSE_MASK UINT64_C(0x0004000000000000) /* GCSTPCLS */
+/* In no mask: with it no word is equal, the next call takes the slow path. */
+#define TIDE_GC_ASKED UINT64_C(0x8000000000000000)
 
 /* Instructions */
 TIDE_INLINE uint32_t tideT_op(uint32_t i)

@@ -6,6 +6,9 @@
 ** path's copy of where we are.
 */
 #include "check.h"
+#include "native.h"
+
+#define PC_WORDS 200u /* that may hold pc where it is not known which does */
 
 /* No frame, or nothing is to be recorded: this site, by the slow path. */
 static void rest_at(struct tide_heap *h, struct tide_site *site)
@@ -43,9 +46,33 @@ static bool is_constructor(const lua_State *L, const struct tide_frame *f,
 }
 
 /*
+** Where nothing is calibrated (sniff.c): the VM's pc is in a register or on the
+** stack all the same.  It points behind the instruction, or one off.
+*/
+static const uint32_t *constructor_in_words(const lua_State *L,
+                                            const struct tide_frame *f,
+                                            const uintptr_t *words)
+{
+    static const int8_t off[] = {-1, 0, 1};
+    const uintptr_t code = (uintptr_t)tideT_proto_code(f->fn);
+    const uintptr_t bytes =
+        (uintptr_t)tideT_proto_sizecode(f->fn) * sizeof(uint32_t);
+    for (unsigned w = 0; w < PC_WORDS; w++) {
+        if (words[w] - code > bytes)
+            continue;
+        for (unsigned i = 0; i < sizeof off; i++) {
+            const uint32_t *pc = (const uint32_t *)words[w] + off[i];
+            if (is_constructor(L, f, pc))
+                return pc;
+        }
+    }
+    return NULL;
+}
+
+/*
 ** The constructor being run when pc is not captured: the VM has set L->top
 ** just above its register, so it is the nearest one from the saved pc on that
-** sets that register.
+** sets that register, round a loop if need be.
 */
 static const uint32_t *nearest_constructor(const lua_State *L,
                                            const struct tide_frame *f)
@@ -53,6 +80,9 @@ static const uint32_t *nearest_constructor(const lua_State *L,
     const uint32_t *pc = tideT_ci_savedpc(f->ci);
     const uint32_t *end = tideT_proto_code(f->fn) + tideT_proto_sizecode(f->fn);
     for (const uint32_t *i = pc; i < end; i++)
+        if (is_constructor(L, f, i + 1))
+            return i + 1;
+    for (const uint32_t *i = tideT_proto_code(f->fn); i < pc; i++)
         if (is_constructor(L, f, i + 1))
             return i + 1;
     return pc;
@@ -71,31 +101,9 @@ static const uint32_t *constructor_pc(struct tide_heap *h, const lua_State *L,
             return pc;
     }
     h->head->inferred_bytes += bytes;
-    return nearest_constructor(L, f);
-}
-
-/*
-** OP_SETLIST with an open number of items resizes the table's array without
-** saving pc; the call or `...` before it did save it, so the next instruction
-** is the OP_SETLIST, and the size it asks for tells it from anything else.
-*/
-bool tideT_is_setlist(const lua_State *L, const struct tide_frame *f,
-                      const void *ptr, size_t bytes)
-{
-    const uint32_t *pc = tideT_ci_savedpc(f->ci);
-    const uint32_t *code = tideT_proto_code(f->fn);
-    if (pc <= code || pc >= code + tideT_proto_sizecode(f->fn) ||
-        tideT_op(*pc) != TIDE_OP_SETLIST || tideT_op_b(*pc) != 0)
-        return false;
-    const char *ra =
-        tideT_ci_func(f->ci) + (1 + (size_t)tideT_op_a(*pc)) * TIDE_SLOT_BYTES;
-    const char *top = tideT_L_top(L);
-    if (top <= ra || tideT_value_tag(ra) != TIDE_TAG_TABLE)
-        return false;
-    const char *table = tideT_value_ptr(ra);
-    const size_t n = (size_t)(top - ra) / TIDE_SLOT_BYTES - 1;
-    return tideT_table_array(table) == ptr &&
-           bytes == (n + tideT_op_count(pc)) * TIDE_SLOT_BYTES;
+    const uint32_t *pc =
+        h->cal->is_sniffed ? constructor_in_words(L, f, words) : NULL;
+    return pc != NULL ? pc : nearest_constructor(L, f);
 }
 
 /* A part of the table that the constructor has just made? */
@@ -131,7 +139,7 @@ static const uint32_t *effective_pc(struct tide_heap *h,
     h->parts_left = 0;
     const uint32_t *pc = tideT_ci_savedpc(f->ci);
     if (!is_moving && kind == TIDE_KIND_STORAGE &&
-        tideT_is_setlist(t->L, f, ptr, bytes))
+        is_setlist(t->L, pc, f->ci, ptr, bytes))
         return pc + 1;
     return pc;
 }
@@ -150,6 +158,17 @@ static void note_made(struct tide_heap *h, const struct tide_thread *t,
     }
 }
 
+/* Whether Lua counts it is seen at the next call. */
+static enum tide_kind maybe_buffer(struct tide_heap *h, size_t bytes)
+{
+    struct tide_pending *p = &h->pending;
+    p->what = TIDE_PENDING_BUFFER;
+    p->total = tideT_g_total(h->g);
+    p->live = h->live_bytes;
+    p->bytes = bytes;
+    return TIDE_KIND_BUFFER;
+}
+
 /* The kind of a block that Lua gave none, as far as can be told now. */
 static enum tide_kind untagged_kind(struct tide_heap *h,
                                     const struct tide_thread *t,
@@ -159,21 +178,19 @@ static enum tide_kind untagged_kind(struct tide_heap *h,
     if (ra != NULL && ra->is_buffer)
         return TIDE_KIND_BUFFER;
     struct tide_pending *p = &h->pending;
-    if (ra == NULL) {
-        p->what = TIDE_PENDING_BUFFER;
-        p->total = tideT_g_total(h->g);
-        p->live = h->live_bytes;
-        p->bytes = bytes;
-        return TIDE_KIND_BUFFER;
-    }
+    if (ra == NULL && !h->cal->is_sniffed)
+        return maybe_buffer(h, bytes);
     if (h->is_newborn && bytes == h->cal->layout.first_stack_bytes) {
         h->is_newborn = false;
         return TIDE_KIND_THREAD;
     }
     char *ci = tideT_L_ci(L);
+    if (ra == NULL && tideT_resumed_by(L) != NULL)
+        ci = tideT_L_ci(tideT_resumed_by(L)); /* it is only about to run */
     if (bytes == TIDE_CALLINFO_BYTES && ci != NULL &&
         tideT_ci_next(ci) == NULL) {
         p->what = TIDE_PENDING_CALLINFO;
+        p->is_compiling = tideT_compiles_here(h, t);
         p->ci = ci;
         p->bytes = bytes;
         return TIDE_KIND_CALLINFO;
@@ -183,7 +200,7 @@ static enum tide_kind untagged_kind(struct tide_heap *h,
         p->bytes = bytes;
         return TIDE_KIND_CODE;
     }
-    return TIDE_KIND_STORAGE;
+    return ra == NULL ? maybe_buffer(h, bytes) : TIDE_KIND_STORAGE;
 }
 
 static void remember_place(struct tide_heap *h, struct tide_thread *t)
@@ -210,9 +227,47 @@ static void place_at_root(struct tide_heap *h, struct tide_thread *t)
         h->cur_L = NULL;
 }
 
-enum tide_kind tideT_locate(struct tide_heap *h, const struct tide_ra *ra,
-                            const uintptr_t *words, const void *ptr,
-                            size_t osize, size_t nsize)
+/*
+** Is it the C function that allocated last, or no function as then, and are C
+** frames to be walked?  Then nothing but these is to be found out.  Kinds that
+** need a second look are left to the whole way.
+*/
+static bool is_same_c_call(const struct tide_heap *h, const struct tide_ra *ra,
+                           const uintptr_t *words, const void *ptr,
+                           size_t osize, size_t nsize)
+{
+    const lua_State *L =
+        ra == NULL ? NULL : (const lua_State *)words[ra->l_word];
+    if (h->cur_L != TIDE_NATIVE_L || !h->native_site.is_native || L == NULL ||
+        L != h->cur->L || tideT_gc_word(h) != h->gc_word || h->wants_clear ||
+        h->is_off)
+        return false;
+    const char *ci = tideT_L_ci(L);
+    if (ci == NULL || ci != h->top_ci || !tideT_is_same_call(h, ci) ||
+        (*h->link & TIDE_CIST_MARK) == 0 || L == h->moving_L)
+        return false;
+    if (ptr != NULL)
+        return true;
+    if (osize == 0)
+        return !h->is_untagged_slow && !ra->is_buffer &&
+               nsize != TIDE_CALLINFO_BYTES;
+    return osize != TIDE_LUA_TTHREAD && osize != TIDE_LUA_TPROTO;
+}
+
+/* The same place as the last one, but for its C frames. */
+static void stay(struct tide_heap *h, const lua_State *L, const void *ptr,
+                 size_t osize)
+{
+    h->site = &h->native_site;
+    h->last_L = L;
+    h->is_last_untagged = ptr == NULL && osize == 0;
+    tideT_check_place(h);
+}
+
+/* The same from anywhere. */
+static enum tide_kind find_place(struct tide_heap *h, const struct tide_ra *ra,
+                                 const uintptr_t *words, const void *ptr,
+                                 size_t osize, size_t nsize)
 {
     enum tide_kind kind =
         ptr == NULL ? tideT_kind_of_tag(osize) : TIDE_KIND_STORAGE;
@@ -224,16 +279,22 @@ enum tide_kind tideT_locate(struct tide_heap *h, const struct tide_ra *ra,
     }
     if (h->g == NULL || h->is_off) {
         rest_at(h, h->is_off ? &h->off_site : &h->root_site);
+        if (h->site->is_native)
+            tideT_native_place(h, words);
         if (ptr == NULL && osize == 0 && h->g == NULL)
             kind = TIDE_KIND_OTHER;
         return kind;
     }
-    if (TIDE_UNLIKELY(tideT_gc_word(h) != h->gc_word))
+    if (TIDE_UNLIKELY(tideT_gc_word(h) != h->gc_word)) {
         tideT_note_gc(h);
-    const lua_State *L =
-        ra == NULL ? NULL : (const lua_State *)words[ra->l_word];
-    if (ra == NULL)
+        tideT_sites_grow(h);
+    }
+    const lua_State *L = ra != NULL ? (const lua_State *)words[ra->l_word]
+                         : h->cal->is_sniffed ? tideT_sniff_running(h, words)
+                                              : NULL;
+    if (ra == NULL && !h->cal->is_sniffed)
         h->head->unknown_calls++;
+    tideT_native_begin(h, words, L);
     struct tide_thread *t = tideT_running(h, L);
     h->last_L = L == NULL ? t->L : L;
     h->is_last_untagged = ptr == NULL && osize == 0;
@@ -256,5 +317,24 @@ enum tide_kind tideT_locate(struct tide_heap *h, const struct tide_ra *ra,
         note_made(h, t, kind);
     h->is_untagged_slow = h->is_newborn || tideT_compiles_here(h, t);
     tideT_check_place(h);
+    if (h->site->is_native) {
+        h->native_site = *h->site;
+        tideT_native_place(h, words);
+    }
+    return kind;
+}
+
+enum tide_kind tideT_locate(struct tide_heap *h, const struct tide_ra *ra,
+                            const uintptr_t *words, const void *ptr,
+                            size_t osize, size_t nsize)
+{
+    if (is_same_c_call(h, ra, words, ptr, osize, nsize)) {
+        stay(h, (const lua_State *)words[ra->l_word], ptr, osize);
+        tideT_native_place(h, words);
+        return ptr == NULL ? tideT_kind_of_tag(osize) : TIDE_KIND_STORAGE;
+    }
+    h->native_site.is_native = false;
+    const enum tide_kind kind = find_place(h, ra, words, ptr, osize, nsize);
+    tideT_native_end(h);
     return kind;
 }

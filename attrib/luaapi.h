@@ -24,6 +24,7 @@
    int (*)(lua_State *, int, int, int, lua_KContext, lua_KFunction))           \
  X(settop, "lua_settop", void (*)(lua_State *, int))                           \
  X(checkstack, "lua_checkstack", int (*)(lua_State *, int))                    \
+ X(pushvalue, "lua_pushvalue", void (*)(lua_State *, int))                     \
  X(pushnil, "lua_pushnil", void (*)(lua_State *))                              \
  X(pushinteger, "lua_pushinteger", void (*)(lua_State *, lua_Integer))         \
  X(pushlstring, "lua_pushlstring",                                             \

@@ -9,12 +9,11 @@
 ** Names are what the calling instruction says (lua_getinfo "n"), at the first
 ** call that tells; the standard library's are known from the calibration.
 */
-#include <dlfcn.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "../common/hash.h"
-#include "attrib.h"
+#include "native.h"
 
 #define SHORT_TEXT 60u /* of a text chunk, as luaO_chunkid shows it */
 
@@ -71,6 +70,16 @@ static uint32_t intern_text(struct tide_heap *h, const char *text)
     return intern(h, text, strlen(text));
 }
 
+uint32_t tideT_string(struct tide_heap *h, const char *text, size_t bytes)
+{
+    return intern(h, text, bytes);
+}
+
+uint32_t tideT_text(struct tide_heap *h, const char *text)
+{
+    return intern_text(h, text);
+}
+
 /* A new function record; 0: no memory. */
 static uint32_t new_func(struct tide_heap *h, const struct tide_p_func *func)
 {
@@ -107,7 +116,18 @@ uint32_t tideT_func_special(struct tide_heap *h, enum tide_p_what what,
     return new_func(h, &func);
 }
 
-static const char *known_c_name(const struct tide_heap *h, const void *f)
+/* Without calibration: what the program itself calls it. */
+static const char *sniffed_name(struct tide_heap *h, const void *f,
+                                char text[TIDE_GLOBAL_BYTES])
+{
+    if (!tideT_name_of_global(h, f, text))
+        return "";
+    if (strcmp(text, "collectgarbage") == 0)
+        h->session->cal.collectgarbage = (uintptr_t)f;
+    return text;
+}
+
+const char *tideT_library_name(const struct tide_heap *h, const void *f)
 {
     for (uint32_t i = 0; i < h->cal->n_names; i++)
         if (h->cal->names[i].address == (uintptr_t)f)
@@ -115,29 +135,81 @@ static const char *known_c_name(const struct tide_heap *h, const void *f)
     return "";
 }
 
-/* The file name of the object that holds a C function. */
-static const char *object_of(const void *f)
+/* The name of an object's file, without its folder. */
+static uint32_t object_name(struct tide_heap *h, uint32_t object)
 {
-    Dl_info info;
-    if (f == NULL || dladdr(f, &info) == 0 || info.dli_fname == NULL)
-        return "";
-    const char *slash = strrchr(info.dli_fname, '/');
-    return slash == NULL ? info.dli_fname : slash + 1;
+    if (object == 0)
+        return 0;
+    const unsigned char *strings = h->sections[TIDE_P_STRINGS].base;
+    const char *path = (const char *)strings + h->objects[object].path +
+                       (h->objects[object].path == 0 ? 0 : 4);
+    const char *slash = strrchr(path, '/');
+    return intern_text(h, slash == NULL ? path : slash + 1);
+}
+
+/*
+** An address may belong to one object now and to another one later.  Odd, other
+** than the tokens of tideT_func_alias.
+*/
+static uint64_t key_of_place(uint64_t address, uint32_t object, bool is_native)
+{
+    const uint64_t where = (uint64_t)object << 1 | (is_native ? 1u : 0u);
+    return tideC_hash_word(address ^ where << 48) | 1;
 }
 
 uint32_t tideT_func_c(struct tide_heap *h, const void *f)
 {
-    const uint64_t key = f == NULL ? 1 : (uint64_t)(uintptr_t)f;
+    const uint64_t address = (uint64_t)(uintptr_t)f;
+    const uint64_t *old = tideC_hashtab_find(&h->cfuncs, address);
+    if (f != NULL && old != NULL && *old != 0)
+        return (uint32_t)*old;
+    const uint32_t object = f == NULL ? 0 : tideT_object_of(h, address);
+    const uint64_t key = key_of_place(address, object, false);
+    old = tideC_hashtab_find(&h->cfuncs, key);
+    if (old != NULL && *old != 0)
+        return (uint32_t)*old;
+    char text[TIDE_GLOBAL_BYTES];
+    const char *name = h->cal->is_sniffed ? sniffed_name(h, f, text)
+                                          : tideT_library_name(h, f);
+    const struct tide_p_func func = {
+        .what = TIDE_P_C,
+        .source = object_name(h, object),
+        .name = intern_text(h, name),
+        .object = object,
+        .address = address,
+    };
+    const uint32_t index = func_of(h, &h->cfuncs, key, &func);
+    if (*name != '\0' && strchr(name, '.') == NULL && !h->cal->is_sniffed)
+        tideT_put_module(h, index, intern_text(h, "base"));
+    return index;
+}
+
+uint32_t tideT_func_native(struct tide_heap *h, uintptr_t ip, uintptr_t start)
+{
+    const uint32_t object = tideT_object_of(h, ip - 1);
+    const uint64_t key = key_of_place(ip, object, true);
     const uint64_t *old = tideC_hashtab_find(&h->cfuncs, key);
     if (old != NULL && *old != 0)
         return (uint32_t)*old;
     const struct tide_p_func func = {
-        .what = TIDE_P_C,
-        .source = intern_text(h, object_of(f)),
-        .name = intern_text(h, known_c_name(h, f)),
-        .address = (uint64_t)(uintptr_t)f,
+        .what = TIDE_P_NATIVE,
+        .source = object_name(h, object),
+        .lastline =
+            start == 0 || ip - start > UINT32_MAX ? 0 : (uint32_t)(ip - start),
+        .object = object,
+        .address = ip,
     };
     return func_of(h, &h->cfuncs, key, &func);
+}
+
+bool tideT_func_alias(struct tide_heap *h, const void *token, uint32_t func)
+{
+    uint64_t *value =
+        tideC_hashtab_put(&h->cfuncs, &h->mem, (uint64_t)(uintptr_t)token);
+    if (value == NULL)
+        return false;
+    *value = func;
+    return true;
 }
 
 uint32_t tideT_func_coroutine(struct tide_heap *h, uint32_t born_node)
@@ -256,7 +328,10 @@ static uint32_t func_of_proto(struct tide_heap *h, const char *proto)
         .linedefined = line,
         .lastline = (uint32_t)tideT_proto_lastline(proto),
     };
-    return func_of(h, &h->luafuncs, key, &func);
+    const uint32_t index = func_of(h, &h->luafuncs, key, &func);
+    if (line == 0 && index != 0)
+        tideT_note_module(h, index, proto);
+    return index;
 }
 
 struct tide_proto *tideT_proto_find(struct tide_heap *h, const char *proto)
@@ -285,6 +360,12 @@ struct tide_proto *tideT_proto_find(struct tide_heap *h, const char *proto)
     return p;
 }
 
+void tideT_proto_free(struct tide_heap *h, struct tide_proto *p)
+{
+    tideC_mem_free(&h->mem, p->places, p->max_places * sizeof *p->places);
+    tideC_mem_free(&h->mem, p, p->bytes);
+}
+
 void tideT_proto_forget(struct tide_heap *h, const char *proto)
 {
     uint64_t value;
@@ -293,7 +374,17 @@ void tideT_proto_forget(struct tide_heap *h, const char *proto)
     struct tide_proto *p = (struct tide_proto *)(uintptr_t)value;
     tideT_sites_forget(h, proto, p);
     tideT_proto_hit(h, proto)->proto = NULL;
-    tideC_mem_free(&h->mem, p, p->bytes);
+    tideT_proto_free(h, p);
+}
+
+static void name_from_globals(struct tide_heap *h, uint32_t func,
+                              const char *ci)
+{
+    char text[TIDE_GLOBAL_BYTES];
+    const char *slot = tideT_ci_func(ci);
+    if (tideT_value_tag(slot) == TIDE_TAG_LCLOSURE &&
+        tideT_name_of_global(h, tideT_value_ptr(slot), text))
+        h->funcs[func].name = intern_text(h, text);
 }
 
 void tideT_name_from_call(struct tide_heap *h, uint32_t func,
@@ -303,6 +394,10 @@ void tideT_name_from_call(struct tide_heap *h, uint32_t func,
     if (func == 0 || (what != TIDE_P_LUA && what != TIDE_P_C) ||
         (tideT_ci_status(ci) & h->cal->layout.cist_tail) != 0)
         return;
+    if (h->cal->is_sniffed) {
+        name_from_globals(h, func, ci);
+        return;
+    }
     lua_Debug ar[2]; /* room for a larger one */
     memset(ar, 0, sizeof ar);
     memcpy(&ar[0].i_ci, &ci, sizeof ci);

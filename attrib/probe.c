@@ -52,14 +52,27 @@ void tideT_probe_running(struct tide_probe *p, const lua_State *L)
     p->threads[p->n_threads++] = L;
 }
 
+/* A C function was called: where will it return to? */
+static void note_entry(lua_State *L, uintptr_t address)
+{
+    struct tide_cal *cal = probe_of(L)->cal;
+    for (uint32_t i = 0; i < cal->n_entries; i++)
+        if (cal->entries[i] == address)
+            return;
+    if (cal->n_entries < TIDE_ENTRIES_MAX)
+        cal->entries[cal->n_entries++] = address;
+}
+
 static int f_mark(lua_State *L)
 {
+    note_entry(L, TIDE_RETURN_ADDRESS);
     tideT_probe_running(probe_of(L), L);
     return 0;
 }
 
 static int f_blind(lua_State *L)
 {
+    note_entry(L, TIDE_RETURN_ADDRESS);
     tideT_probe_running(probe_of(L), NULL);
     return 0;
 }
@@ -228,6 +241,7 @@ static int f_protected(lua_State *L)
     const struct tide_lua_api *api = api_of(L, &p);
     struct tide_cal *cal = p->cal;
     lua_State *threads[N_THREADS];
+    note_entry(L, TIDE_RETURN_ADDRESS);
     threads[0] = L;
     tideT_probe_running(p, L);
     tideT_verify(p, L);

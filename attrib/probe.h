@@ -5,11 +5,13 @@
 #ifndef TIDE_PROBE_H
 #define TIDE_PROBE_H
 
+#include "../common/mem.h"
 #include "evidence.h"
 
 struct tide_probe {
     const struct tide_lua_api *api;
     struct tide_cal *cal; /* what is being filled */
+    struct tide_mem mem;  /* the state's blocks: nothing is left of them */
     struct tide_evidence evidence;
     struct tide_layout layout;
     char fault[128]; /* first thing that the layout got wrong */

@@ -8,6 +8,7 @@
 */
 #include "session.h"
 #include "check.h"
+#include "native.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -16,7 +17,6 @@
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -43,8 +43,7 @@ uint64_t tideT_clock_ns(int which)
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-/* One line on stderr: "tidemark: what: why". */
-static void say(const char *what, const char *why)
+void tideT_say(const char *what, const char *why)
 {
     char line[1400];
     const int n = snprintf(line, sizeof line, "tidemark: %s: %s\n", what, why);
@@ -58,28 +57,11 @@ static void say(const char *what, const char *why)
 
 /* What can be had while a process is young: see tide_folder_hold. */
 static struct {
-    struct tide_places places;
+    size_t command_bytes;
     char program[256];
     char command[2048];
-    size_t command_bytes;
+    struct tide_places places;
 } held;
-
-/* Reads a small file of /proc; the number of bytes, 0 on failure. */
-static size_t read_proc(const char *path, char *out, size_t out_bytes)
-{
-    const int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return 0;
-    size_t n = 0;
-    while (n < out_bytes) {
-        const ssize_t got = read(fd, out + n, out_bytes - n);
-        if (got <= 0)
-            break;
-        n += (size_t)got;
-    }
-    close(fd);
-    return n;
-}
 
 static void read_program(char *out, size_t out_bytes)
 {
@@ -91,7 +73,7 @@ static void read_program(char *out, size_t out_bytes)
 
 static size_t read_command(char *out, size_t out_bytes)
 {
-    const size_t n = read_proc("/proc/self/cmdline", out, out_bytes);
+    const size_t n = tideT_read_proc("/proc/self/cmdline", out, out_bytes);
     if (n > 0 || held.command_bytes > out_bytes)
         return n;
     memcpy(out, held.command, held.command_bytes);
@@ -117,17 +99,28 @@ static void fill_header(struct tide_session *s)
         (uint32_t)read_command(header->command, sizeof header->command);
 }
 
+static bool expand(const char *pattern, const char *program, char *path,
+                   size_t bytes)
+{
+    const char *slash = strrchr(program, '/');
+    return tideC_options_expand(pattern, (int)getpid(),
+                                slash == NULL ? program : slash + 1, path,
+                                bytes) == TIDE_OK;
+}
+
+bool tideT_session_expand(const char *pattern, char *path, size_t bytes)
+{
+    char program[256];
+    read_program(program, sizeof program);
+    return expand(pattern, program, path, bytes);
+}
+
 /* The path that the options ask for; false: none. */
 static bool expand_out(const struct tide_options *options, char *path,
                        size_t bytes)
 {
-    char program[256];
-    read_program(program, sizeof program);
-    const char *slash = strrchr(program, '/');
     return options->out[0] != '\0' &&
-           tideC_options_expand(options->out, (int)getpid(),
-                                slash == NULL ? program : slash + 1, path,
-                                bytes) == TIDE_OK;
+           tideT_session_expand(options->out, path, bytes);
 }
 
 static void say_if_elsewhere(const struct tide_session *s, const char *path)
@@ -137,14 +130,14 @@ static void say_if_elsewhere(const struct tide_session *s, const char *path)
         return;
     snprintf(why, sizeof why, "cannot be made; it is '%s'",
              tideP_writer_path(s->writer));
-    say(path, why);
+    tideT_say(path, why);
 }
 
 /* When this process was made, on the monotonic clock; ns, 0: not known. */
 static uint64_t process_start_ns(void)
 {
     char text[1024];
-    const size_t n = read_proc("/proc/self/stat", text, sizeof text - 1);
+    const size_t n = tideT_read_proc("/proc/self/stat", text, sizeof text - 1);
     const long per_second = sysconf(_SC_CLK_TCK);
     unsigned long long ticks = 0;
     text[n] = '\0';
@@ -182,14 +175,14 @@ static bool is_from_before_exec(const char *path)
     const int fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0)
         return false;
-    const bool is_whole = read(fd, &header, sizeof header) == sizeof header &&
-                          fstat(fd, &st) == 0 && !is_mapped(st.st_ino);
+    const bool is_ours =
+        read(fd, &header, sizeof header) == sizeof header &&
+        memcmp(header.magic, TIDE_P_MAGIC, sizeof header.magic) == 0 &&
+        header.state == TIDE_P_RUNNING && header.pid == (uint32_t)getpid() &&
+        fstat(fd, &st) == 0 && !is_mapped(st.st_ino);
     close(fd);
-    const uint64_t start_ns = process_start_ns();
-    return is_whole &&
-           memcmp(header.magic, TIDE_P_MAGIC, sizeof header.magic) == 0 &&
-           header.state == TIDE_P_RUNNING && header.pid == (uint32_t)getpid() &&
-           start_ns != 0 && header.start_mono_ns >= start_ns;
+    const uint64_t start_ns = is_ours ? process_start_ns() : 0;
+    return start_ns != 0 && header.start_mono_ns >= start_ns;
 }
 
 /* "x.tide" is taken by what this process was before: "x.2.tide". */
@@ -211,6 +204,8 @@ static enum tide_err open_writer(struct tide_session *s)
     const bool has_path = expand_out(&s->options, path, sizeof path);
     if (has_path)
         avoid_own_past(path, sizeof path);
+    else if (s->options.out[0] != '\0')
+        tideT_say(s->options.out, "too long; recording in memory only");
     const enum tide_err err =
         has_path ? tideP_writer_open_in(&held.places, path, &s->writer)
                  : tideP_writer_open(NULL, &s->writer);
@@ -220,7 +215,7 @@ static enum tide_err open_writer(struct tide_session *s)
         char why[256];
         snprintf(why, sizeof why, "%s; recording in memory only",
                  strerror(errno));
-        say(path, why);
+        tideT_say(path, why);
         return TIDE_OK;
     }
     return err;
@@ -235,12 +230,13 @@ void tideT_session_move(struct tide_session *s)
     const uint32_t parent = tideP_writer_header(s->writer)->pid;
     fill_header(s);
     tideP_writer_header(s->writer)->parent_pid = parent;
+    tideT_control_open(s);
     if (!expand_out(&s->options, path, sizeof path))
         return;
     if (tideP_writer_move_to(s->writer, path) != TIDE_OK) {
         snprintf(why, sizeof why, "%s; recording in memory only",
                  strerror(errno));
-        say(path, why);
+        tideT_say(path, why);
     } else {
         say_if_elsewhere(s, path);
     }
@@ -260,8 +256,12 @@ void tide_folder_hold(const char *options_or_null)
         return;
     read_program(held.program, sizeof held.program);
     held.command_bytes = read_command(held.command, sizeof held.command);
-    if (expand_out(&options, path, sizeof path))
+    if (options.out[0] != '\0' &&
+        expand(options.out, held.program, path, sizeof path))
         tideP_places_open(&held.places, path);
+    const char *why; /* said when the session opens */
+    if (options.native != TIDE_NATIVE_OFF)
+        tideT_unwind_load(&why);
 }
 
 static enum tide_err parse_options(struct tide_session *s, const char *options)
@@ -273,7 +273,7 @@ static enum tide_err parse_options(struct tide_session *s, const char *options)
     const enum tide_err err =
         tideC_options_parse(options, &s->options, why, sizeof why);
     if (err != TIDE_OK)
-        say("options", why);
+        tideT_say("options", why);
     return err;
 }
 
@@ -310,6 +310,19 @@ static void calibrate(struct tide_session *s, tide_lookup_fn lookup, void *ctx)
              "%s was not found in the process", missing);
 }
 
+/* Says so only when C frames were asked for. */
+static void open_unwind(struct tide_session *s)
+{
+    const char *why = "no memory";
+    if (s->options.native == TIDE_NATIVE_OFF || !s->cal.has_layout ||
+        s->cal.api.rawseti == NULL)
+        return;
+    if (tideT_unwind_load(&why))
+        s->unwind = tideT_unwind_open(&s->cal);
+    if (s->unwind == NULL)
+        tideT_say("no C frames", why);
+}
+
 enum tide_err tide_session_open(const char *options_or_null,
                                 tide_lookup_fn lookup_or_null, void *ctx,
                                 struct tide_session **out)
@@ -319,34 +332,22 @@ enum tide_err tide_session_open(const char *options_or_null,
     enum tide_err err = parse_options(s, options_or_null);
     if (err == TIDE_OK) {
         calibrate(s, lookup_or_null, ctx);
+        open_unwind(s);
         err = open_writer(s);
     }
     if (err != TIDE_OK) {
+        tideT_unwind_close(s->unwind);
         tideC_pages_free(s, sizeof *s);
         return err;
     }
     s->is_off = s->options.start == TIDE_START_MANUAL;
     fill_header(s);
+    if (!tideT_signal_take(s))
+        tideT_say("signal", "the program has a handler of its own; it stays");
+    tideT_control_open(s);
     tideT_sessions_add(s);
     *out = s;
     return TIDE_OK;
-}
-
-void tideT_session_note_end(struct tide_session *s)
-{
-    struct rusage usage;
-    struct tide_p_header *header = tideP_writer_header(s->writer);
-    header->end_mono_ns = tideT_clock_ns(CLOCK_MONOTONIC);
-    if (getrusage(RUSAGE_SELF, &usage) == 0)
-        header->rss_peak_bytes = (uint64_t)usage.ru_maxrss * 1024u;
-}
-
-/* Brings the heads of all heaps up to date. */
-static void flush_heads(struct tide_session *s)
-{
-    tideT_session_note_end(s);
-    for (struct tide_heap *h = s->heaps; h != NULL; h = h->next)
-        tideT_heap_flush(h);
 }
 
 static void say_if_not_whole(struct tide_session *s, enum tide_err err)
@@ -356,7 +357,19 @@ static void say_if_not_whole(struct tide_session *s, enum tide_err err)
     s->said_full = true;
     char why[256];
     snprintf(why, sizeof why, "%s; the profile is not whole", strerror(errno));
-    say(tideP_writer_path(s->writer), why);
+    tideT_say(tideP_writer_path(s->writer), why);
+}
+
+/* Is one still in use?  Whoever is about to close one has then done so. */
+static bool finish_counting(struct tide_session *s)
+{
+    bool any_open = false;
+    tideT_lock(&s->lock);
+    for (struct tide_heap *h = s->heaps; h != NULL; h = h->next)
+        any_open = any_open || !h->is_idle;
+    s->is_finished = true;
+    tideT_unlock(&s->lock);
+    return any_open;
 }
 
 void tide_session_close(struct tide_session *session_or_null)
@@ -364,13 +377,10 @@ void tide_session_close(struct tide_session *session_or_null)
     struct tide_session *s = session_or_null;
     if (s == NULL || s->is_finished)
         return;
-    flush_heads(s);
+    tideT_signal_give_back(s);
+    tideT_session_settle(s);
     tideT_check_end();
-    bool any_open = false;
-    for (struct tide_heap *h = s->heaps; h != NULL; h = h->next)
-        any_open = any_open || !h->is_idle;
-    s->is_finished = true;
-    if (any_open) {
+    if (finish_counting(s)) {
         /* blocks are still to be freed through us: keep all mapped */
         tide_session_stop(s);
         say_if_not_whole(s, tideP_writer_finish(s->writer));
@@ -384,26 +394,18 @@ void tide_session_close(struct tide_session *session_or_null)
         s->heaps = h->next;
         tideT_heap_free(h);
     }
+    tideT_unwind_close(s->unwind);
     tideC_pages_free(s, sizeof *s);
-}
-
-static void switch_recording(struct tide_session *s, bool is_off)
-{
-    tideT_lock(&s->lock);
-    s->is_off = is_off;
-    for (struct tide_heap *h = s->heaps; h != NULL; h = h->next)
-        tideT_heap_switch(h);
-    tideT_unlock(&s->lock);
 }
 
 void tide_session_start(struct tide_session *session)
 {
-    switch_recording(session, false);
+    tideT_session_switch(session, false);
 }
 
 void tide_session_stop(struct tide_session *session)
 {
-    switch_recording(session, true);
+    tideT_session_switch(session, true);
 }
 
 enum tide_err tide_session_reset(struct tide_session *session)
@@ -423,7 +425,7 @@ enum tide_err tide_session_save(struct tide_session *session, const char *path)
     const char *slash = strrchr(program, '/');
     if (session->is_forked)
         tideT_after_fork(session);
-    flush_heads(session);
+    tideT_session_settle(session);
     TIDE_TRY(tideC_options_expand(path, (int)getpid(),
                                   slash == NULL ? program : slash + 1, full,
                                   sizeof full));

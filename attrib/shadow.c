@@ -16,16 +16,12 @@
 */
 #include <string.h>
 
-#include "attrib.h"
+#include "native.h"
 
 #define FIRST_FRAMES 4u
 
-/*
-** The slot of a frame's function.  While a stack is being reallocated, 5.4.5
-** and later keep offsets from its old place here.
-*/
-static const char *func_slot(const struct tide_heap *h, const lua_State *L,
-                             const char *ci)
+const char *tideT_func_slot(const struct tide_heap *h, const lua_State *L,
+                            const char *ci)
 {
     const char *func = tideT_ci_func(ci);
     if (TIDE_LIKELY(L != h->moving_L))
@@ -38,14 +34,13 @@ static const char *func_slot(const struct tide_heap *h, const lua_State *L,
 static const void *frame_fn(const struct tide_heap *h, const lua_State *L,
                             const char *ci, bool *is_lua)
 {
-    const void *fn = tideT_fn_of_slot(func_slot(h, L, ci), is_lua);
+    const void *fn = tideT_fn_of_slot(tideT_func_slot(h, L, ci), is_lua);
     if ((tideT_ci_status(ci) & TIDE_CIST_C) != 0 && *is_lua)
         return NULL; /* not what it seems: an unknown frame */
     return fn;
 }
 
-/* An activation is over: how much did it allocate? */
-static void finish_frame(struct tide_heap *h, const struct tide_thread *t,
+void tideT_shadow_finish(struct tide_heap *h, const struct tide_thread *t,
                          const struct tide_frame *f)
 {
     const uint64_t bytes = tideT_clock(h, t) - f->start;
@@ -67,7 +62,7 @@ static void pop_frame(struct tide_heap *h, struct tide_thread *t)
     tide_assert(t->n_frames > 0);
     const struct tide_frame *f = &t->frames[--t->n_frames];
     t->n_finalizers -= f->is_finalizer;
-    finish_frame(h, t, f);
+    tideT_shadow_finish(h, t, f);
 }
 
 void tideT_shadow_clear(struct tide_heap *h, struct tide_thread *t)
@@ -76,19 +71,30 @@ void tideT_shadow_clear(struct tide_heap *h, struct tide_thread *t)
         pop_frame(h, t);
 }
 
-static bool reserve_frames(struct tide_heap *h, struct tide_thread *t,
-                           size_t want)
+#define NO_ACTIVATION ((char *)(uintptr_t)&tideT_no_frames)
+
+const struct tide_frame tideT_no_frames[TIDE_NO_FRAMES] = {
+    {.ci = NO_ACTIVATION},
+    {.ci = NO_ACTIVATION},
+};
+
+bool tideT_shadow_reserve(struct tide_heap *h, struct tide_thread *t,
+                          size_t want)
 {
     if (want <= t->max_frames)
         return true;
     size_t max = t->max_frames == 0 ? FIRST_FRAMES : t->max_frames;
     while (max < want)
         max *= 2;
-    struct tide_frame *f = tideC_mem_grow(
-        &h->mem, t->frames, t->max_frames * sizeof *f, max * sizeof *f);
+    struct tide_frame *old =
+        t->max_frames == 0 ? NULL : t->frames - TIDE_NO_FRAMES;
+    struct tide_frame *f =
+        tideC_mem_grow(&h->mem, old, tideT_frames_bytes(t->max_frames),
+                       tideT_frames_bytes((uint32_t)max));
     if (f == NULL)
         return false;
-    t->frames = f;
+    memcpy(f, tideT_no_frames, sizeof tideT_no_frames);
+    t->frames = f + TIDE_NO_FRAMES;
     t->max_frames = (uint32_t)max;
     return true;
 }
@@ -130,6 +136,24 @@ static uint32_t finalizer_node(struct tide_heap *h)
 }
 
 /*
+** The node that what frame number i has called hangs below: with C frames, one
+** below its own.
+*/
+static uint32_t node_of_calls(struct tide_heap *h, const struct tide_thread *t,
+                              uint32_t i)
+{
+    const struct tide_frame *f = &t->frames[i];
+    return TIDE_UNLIKELY(f->pc == TIDE_NATIVE_PC) ? tideT_native_called(h, t, i)
+                                                  : f->node;
+}
+
+/* The node that a thread's outermost frame hangs below. */
+static uint32_t node_of_host(struct tide_heap *h, const struct tide_thread *t)
+{
+    return TIDE_UNLIKELY(h->native != NULL) ? tideT_native_host(h, t) : t->base;
+}
+
+/*
 ** Fills frame number i, whose ci is set and whose callers are on the stack.
 ** Its node is left open: tideT_shadow_place knows the pc.
 */
@@ -147,7 +171,8 @@ static void push_frame(struct tide_heap *h, struct tide_thread *t, size_t i)
     if (f->is_finalizer)
         f->parent = finalizer_node(h);
     else
-        f->parent = i == 0 ? t->base : t->frames[i - 1].node;
+        f->parent =
+            i == 0 ? node_of_host(h, t) : node_of_calls(h, t, (uint32_t)i - 1);
     f->node = f->parent;
     f->pc = NULL;
     f->is_new = true;
@@ -164,6 +189,9 @@ struct tide_site *tideT_shadow_place(struct tide_heap *h, struct tide_thread *t,
     char *ci = f->is_new && t->L != h->moving_L ? f->ci : NULL;
     struct tide_site *site = tideT_site(h, f->parent, f->fn, pc, t->L, ci);
     f->pc = pc;
+    if (TIDE_UNLIKELY(site->is_native) &&
+        h->session->options.native == TIDE_NATIVE_ON)
+        f->pc = TIDE_NATIVE_PC;
     f->node = site->node;
     if (f->is_new)
         h->nodes[f->node].calls++;
@@ -218,8 +246,10 @@ bool tideT_shadow_sync(struct tide_heap *h, struct tide_thread *t)
     }
     const size_t n = trim(h, t, top);
     const size_t base = t->n_frames;
-    if (!reserve_frames(h, t, base + n))
+    if (!tideT_shadow_reserve(h, t, base + n))
         return false;
+    if (TIDE_UNLIKELY(t->n_kept != 0))
+        tideT_regions_sift(t, top);
     char *ci = top;
     for (size_t i = n; i > 0; i--, ci = tideT_ci_previous(ci))
         t->frames[base + i - 1].ci = ci;
@@ -228,6 +258,8 @@ bool tideT_shadow_sync(struct tide_heap *h, struct tide_thread *t)
             place_saved(h, t);
         push_frame(h, t, base + i);
     }
+    if (TIDE_UNLIKELY(t->n_kept != 0))
+        tideT_regions_restore(h, t);
     return true;
 }
 
@@ -266,13 +298,13 @@ uint32_t tideT_shadow_peek(struct tide_heap *h, const struct tide_thread *t,
         ci = tideT_ci_previous(ci);
     }
     uint32_t i = t->n_frames;
+    uint32_t node = t->base;
     while (i > 0 && t->frames[i - 1].ci != ci)
         i--;
     if (i > 0) { /* the innermost frame that is on the shadow stack */
         frames[n < PEEK_MAX ? n++ : n - 1] = ci;
-        i--;
+        node = t->frames[i - 1].parent;
     }
-    uint32_t node = i > 0 ? t->frames[i - 1].node : t->base;
     while (n > 0) {
         bool is_lua;
         ci = frames[--n];
@@ -284,21 +316,39 @@ uint32_t tideT_shadow_peek(struct tide_heap *h, const struct tide_thread *t,
     return node;
 }
 
+void tideT_shadow_replace(struct tide_heap *h, struct tide_thread *t,
+                          uint32_t i)
+{
+    /* the node of the frame below as it was */
+    uint32_t before = i == 0 ? t->base : t->frames[i - 1].node;
+    for (; i < t->n_frames; i++) {
+        struct tide_frame *f = &t->frames[i];
+        uint32_t below = i > 0          ? f[-1].node
+                         : t == h->main ? f->parent /* it is never rebased */
+                                        : t->base;
+        if (TIDE_UNLIKELY(f->parent != before) && i > 0 && !f->is_finalizer)
+            below = tideT_native_rehang(h, f->parent, before, below);
+        before = f->node;
+        f->parent = f->is_finalizer ? finalizer_node(h) : below;
+        if (f->is_new)
+            break; /* the top frame, not placed yet */
+        const uint32_t *pc = f->pc == TIDE_NATIVE_PC ? NULL : f->pc;
+        f->node = tideT_site(h, f->parent, f->fn, pc, t->L, NULL)->node;
+    }
+}
+
 void tideT_shadow_rebase(struct tide_heap *h, struct tide_thread *t,
                          uint32_t base)
 {
     tideT_shadow_trim(h, t);
     tide_assert(base < h->n_nodes);
-    uint32_t parent = base;
     t->base = base;
-    for (uint32_t i = 0; i < t->n_frames; i++) {
-        struct tide_frame *f = &t->frames[i];
-        f->parent = f->is_finalizer ? finalizer_node(h) : parent;
-        if (f->is_new)
-            break; /* the top frame, not placed yet */
-        f->node = tideT_site(h, f->parent, f->fn, f->pc, t->L, NULL)->node;
-        parent = f->node;
-    }
+    tideT_shadow_replace(h, t, 0);
+}
+
+uint32_t tideT_shadow_base(struct tide_heap *h, const struct tide_thread *t)
+{
+    return t->n_frames == 0 ? t->base : node_of_calls(h, t, t->n_frames - 1);
 }
 
 uint32_t tideT_shadow_node(const struct tide_thread *t)

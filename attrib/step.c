@@ -7,41 +7,43 @@
 ** them: every early `return false` is at a moment when the shadow stack is
 ** consistent.
 **
-** Budget, x86-64, gcc 12 -O2: 235 instructions for one new activation, beyond
+** Budget, x86-64, gcc 12 -O2: 155 instructions for one new activation, beyond
 ** those of the block; tests/abi/budget.py counts them.
 */
 #include "attrib.h"
 
 #define STEP_CALLS_MAX 8u /* new activations handled here */
 
-/* Ends activations above frame number n; none of them is a finalizer. */
-TIDE_INLINE void end_frames(struct tide_heap *h, struct tide_thread *t,
-                            uint32_t n, uint64_t clock)
+/* An activation that is no finalizer's is over. */
+TIDE_INLINE void end_frame(struct tide_heap *h, const struct tide_frame *f,
+                           uint64_t clock)
 {
-    for (uint32_t i = t->n_frames; i > n; i--) {
-        const struct tide_frame *f = &t->frames[i - 1];
-        struct tide_p_node *node = &h->nodes[f->node];
-        const uint64_t bytes = clock - f->start;
-        if (bytes > node->max_call_bytes)
-            node->max_call_bytes = bytes;
-    }
-    tide_assert(n <= t->n_frames);
-    t->n_frames = n;
+    struct tide_p_node *node = &h->nodes[f->node];
+    const uint64_t bytes = clock - f->start;
+    if (bytes > node->max_call_bytes)
+        node->max_call_bytes = bytes;
 }
 
-/* The number of frames up to the one of `ci`; 0: it is not there. */
-TIDE_INLINE uint32_t find_frame(const struct tide_thread *t, const char *ci)
+/*
+** Ends activations down to the one of `ci`; false: something for the cold
+** path.
+*/
+TIDE_INLINE bool end_frames_to(struct tide_heap *h, struct tide_thread *t,
+                               const char *ci, uint64_t clock)
 {
-    uint32_t n = t->n_frames;
-    while (n > 0 && t->frames[n - 1].ci != ci) {
-        if (t->frames[n - 1].is_finalizer)
-            return 0; /* cold: its bytes are to be excluded */
-        n--;
+    const struct tide_frame *f = &t->frames[t->n_frames] - 1;
+    for (; f >= t->frames; f--) {
+        if (f->ci == ci)
+            return true;
+        if (f->is_finalizer) /* its bytes are to be excluded */
+            return false;
+        end_frame(h, f, clock);
+        t->n_frames--;
     }
-    return n;
+    return false;
 }
 
-/* As tideT_shadow_place. */
+/* As tideT_shadow_place; NULL, nothing done: C frames of it are wanted. */
 TIDE_INLINE struct tide_site *place_frame(struct tide_heap *h,
                                           struct tide_thread *t,
                                           struct tide_frame *f,
@@ -49,9 +51,12 @@ TIDE_INLINE struct tide_site *place_frame(struct tide_heap *h,
 {
     struct tide_site *site = tideT_site_place(h, f->parent, f->fn, pc);
     if (TIDE_UNLIKELY(site->pc != pc || site->fn != f->fn ||
-                      site->parent != f->parent))
+                      site->parent != f->parent)) {
         site =
             tideT_site(h, f->parent, f->fn, pc, t->L, f->is_new ? f->ci : NULL);
+        if (site->is_native)
+            return NULL;
+    }
     f->pc = pc;
     f->node = site->node;
     if (f->is_new) {
@@ -61,13 +66,12 @@ TIDE_INLINE struct tide_site *place_frame(struct tide_heap *h,
     return site;
 }
 
-/* The caller stands at its call. */
-TIDE_INLINE void place_caller(struct tide_heap *h, struct tide_thread *t,
+/* The caller stands at its call; false: the cold path must. */
+TIDE_INLINE bool place_caller(struct tide_heap *h, struct tide_thread *t,
                               struct tide_frame *f)
 {
     const uint32_t *pc = f->is_lua ? tideT_ci_savedpc(f->ci) : NULL;
-    if (pc != f->pc || f->is_new)
-        place_frame(h, t, f, pc);
+    return (pc == f->pc && !f->is_new) || place_frame(h, t, f, pc) != NULL;
 }
 
 TIDE_INLINE void push_call(struct tide_thread *t, char *ci, uint64_t clock)
@@ -131,184 +135,270 @@ static TIDE_NOINLINE bool step_shadow(struct tide_heap *h,
     const uint64_t clock = tideT_clock_of(h, t);
     char *calls[STEP_CALLS_MAX];
     char *stop = ci;
-    uint32_t n_calls = 0;
-    if ((tideT_ci_status(ci) & TIDE_CIST_MARK) == 0) {
-        n_calls = collect_calls(h, ci, calls, &stop);
-        if (n_calls == 0)
-            return false;
-    }
     uint32_t n = 0;
-    if (stop != NULL) {
-        n = find_frame(t, stop);
-        if (n == 0 || is_replaced(h, &t->frames[n - 1]))
+    if ((tideT_ci_status(ci) & TIDE_CIST_MARK) == 0) {
+        n = collect_calls(h, ci, calls, &stop);
+        if (n == 0)
             return false;
-    } else if (find_frame(t, NULL) != 0 || t->n_frames != 0) {
-        return false;
     }
-    if (n + n_calls > t->max_frames)
+    if (stop == NULL) {
+        if (t->n_frames != 0 || h->native != NULL)
+            return false;
+    } else {
+        if (!end_frames_to(h, t, stop, clock))
+            return false;
+        const struct tide_frame *f = &t->frames[t->n_frames] - 1;
+        if (TIDE_UNLIKELY(is_replaced(h, f))) {
+            if (n == STEP_CALLS_MAX || f->is_finalizer)
+                return false;
+            end_frame(h, f, clock);
+            t->n_frames--;
+            calls[n++] = stop;
+        }
+    }
+    if (t->n_frames + n > t->max_frames)
         return false;
-    end_frames(h, t, n, clock);
-    for (uint32_t i = n_calls; i > 0; i--) {
-        if (t->n_frames > 0)
-            place_caller(h, t, &t->frames[t->n_frames - 1]);
-        push_call(t, calls[i - 1], clock);
+    while (n > 0) {
+        if (t->n_frames > 0 && !place_caller(h, t, &t->frames[t->n_frames] - 1))
+            return false;
+        push_call(t, calls[--n], clock);
     }
     return true;
 }
+
+/*
+** OP_SETLIST with an open number of items resizes the table's array without
+** saving pc; the call or `...` before it did save it, so the next instruction
+** is the OP_SETLIST, and the size it asks for tells it from anything else.
+** pc  as saved by the frame `ci`, the innermost one of L
+*/
+TIDE_INLINE bool is_setlist(const lua_State *L, const uint32_t *pc,
+                            const char *ci, const void *ptr, size_t bytes)
+{
+    if (TIDE_LIKELY(tideT_op(*pc) != TIDE_OP_SETLIST) || tideT_op_b(*pc) != 0)
+        return false;
+    const char *ra =
+        tideT_ci_func(ci) + (1 + (size_t)tideT_op_a(*pc)) * TIDE_SLOT_BYTES;
+    const char *top = tideT_L_top(L);
+    if (top <= ra || tideT_value_tag(ra) != TIDE_TAG_TABLE)
+        return false;
+    const char *table = tideT_value_ptr(ra);
+    const size_t n = (size_t)(top - ra) / TIDE_SLOT_BYTES - 1;
+    return tideT_table_array(table) == ptr &&
+           bytes == (n + tideT_op_count(pc)) * TIDE_SLOT_BYTES;
+}
+
+/* What the allocator was asked for, and the frame that did. */
+struct tide_asked {
+    const struct tide_ra *ra;
+    const uintptr_t *words;
+    const lua_State *L;
+    char *ci;
+    const void *ptr;
+    size_t nsize;
+    unsigned kind;
+};
 
 /* The pc of the innermost Lua frame; false: the cold path must find it. */
-TIDE_INLINE bool step_pc(const struct tide_ra *ra, const uintptr_t *words,
-                         const lua_State *L, const struct tide_frame *f,
-                         const void *ptr, unsigned kind, size_t nsize,
-                         const uint32_t **pc)
+TIDE_INLINE bool step_pc(const struct tide_asked *a, const uint32_t **pc)
 {
-    *pc = tideT_ci_savedpc(f->ci);
-    if (kind == TIDE_KIND_TABLE) {
-        if (ra->pc_word == TIDE_NO_WORD)
+    if (a->kind == TIDE_KIND_TABLE) {
+        if (a->ra->pc_word == TIDE_NO_WORD)
             return false;
-        *pc = (const uint32_t *)(words[ra->pc_word] +
-                                 (uintptr_t)(intptr_t)ra->pc_bias);
-    } else if (kind == TIDE_KIND_STORAGE && tideT_op(**pc) == TIDE_OP_SETLIST &&
-               tideT_is_setlist(L, f, ptr, nsize)) {
-        *pc += 1;
-    }
-    return true;
-}
-
-/*
-** The frame f has returned, and `ci` is an activation of the same function by
-** the same instruction of its caller: nothing of f changes but its start.
-*/
-TIDE_INLINE bool is_repeated(const struct tide_frame *f, const char *ci)
-{
-    const struct tide_frame *caller = f - 1;
-    bool is_lua;
-    return f->ci == ci &&
-           tideT_fn_of_slot(tideT_ci_func(ci), &is_lua) == f->fn &&
-           !caller->is_new &&
-           (!caller->is_lua || tideT_ci_savedpc(caller->ci) == caller->pc);
-}
-
-/*
-** The commonest step: one new activation, called by the frame below the top
-** one (which has returned) or by the top one.  False: nothing was changed.
-*/
-TIDE_INLINE bool step_call(struct tide_heap *h, struct tide_thread *t, char *ci)
-{
-    const uint32_t n_before = t->n_frames;
-    uint32_t n = n_before;
-    const char *caller = tideT_ci_previous(ci);
-    const uint64_t clock = tideT_clock_of(h, t);
-    if (n < 2 || (tideT_ci_status(ci) & TIDE_CIST_MARK) != 0)
-        return false;
-    struct tide_frame *f = &t->frames[n];
-    if (f[-2].ci == caller) {
-        if (f[-1].is_finalizer)
-            return false;
-        n--;
-        f--;
-    } else if (f[-1].ci != caller || n == t->max_frames) {
-        return false;
-    }
-    const uint16_t status = tideT_ci_status(caller);
-    if ((status & (TIDE_CIST_MARK | h->cal->layout.cist_fin)) !=
-            TIDE_CIST_MARK ||
-        ((status & h->mark_mask) != TIDE_CIST_MARK && is_replaced(h, f - 1)))
-        return false;
-    if (n != n_before) {
-        struct tide_p_node *node = &h->nodes[f->node];
-        if (clock - f->start > node->max_call_bytes)
-            node->max_call_bytes = clock - f->start;
-        t->n_frames = n;
-    }
-    if (n != n_before && is_repeated(f, ci)) {
-        f->start = clock;
-        f->is_new = true;
-        tideT_ci_status(ci) |= TIDE_CIST_MARK;
-        t->n_frames = n_before;
+        *pc = (const uint32_t *)(a->words[a->ra->pc_word] +
+                                 (uintptr_t)(intptr_t)a->ra->pc_bias);
         return true;
     }
-    place_caller(h, t, f - 1);
-    push_call(t, ci, clock);
+    *pc = tideT_ci_savedpc(a->ci);
+    if (a->kind == TIDE_KIND_STORAGE &&
+        is_setlist(a->L, *pc, a->ci, a->ptr, a->nsize))
+        *pc += 1;
     return true;
 }
 
-/* The top frame has returned to its caller, which allocates. */
-TIDE_INLINE bool step_return(struct tide_heap *h, struct tide_thread *t,
-                             const char *ci)
+/*
+** A place next to the last one, found but not entered: the same activation at
+** another instruction, the caller after a return, or one new activation, of
+** which the last one may have returned.
+*/
+struct tide_near {
+    struct tide_frame *frame;       /* to be the innermost one */
+    const struct tide_frame *ended; /* the one that has returned; NULL: none */
+    struct tide_site *site;
+    const uint32_t *caller_pc; /* where a new activation was called */
+    uint32_t caller_node;
+    bool is_new;
+    bool is_lua;
+};
+
+/* The site if the cache has it, else NULL. */
+TIDE_INLINE struct tide_site *cached_site(const struct tide_heap *h,
+                                          uint32_t parent, const void *fn,
+                                          const uint32_t *pc)
+{
+    struct tide_site *site = tideT_site_place(h, parent, fn, pc);
+    const bool is_it =
+        site->pc == pc && site->fn == fn && site->parent == parent;
+    return TIDE_LIKELY(is_it) ? site : NULL;
+}
+
+/* Is `ci` on the stack of calls as f has it, not replaced by a tail call? */
+TIDE_INLINE bool is_as_seen(const struct tide_heap *h,
+                            const struct tide_frame *f, const char *ci)
+{
+    const uint16_t status = tideT_ci_status(ci);
+    bool is_lua;
+    return TIDE_LIKELY((status & h->mark_mask) == TIDE_CIST_MARK) ||
+           ((status & TIDE_CIST_MARK) != 0 &&
+            tideT_fn_of_slot(tideT_ci_func(ci), &is_lua) == f->fn);
+}
+
+/* Finds the site of near->frame, which runs `fn` and hangs below `parent`. */
+TIDE_INLINE bool find_site(const struct tide_heap *h,
+                           const struct tide_asked *a, uint32_t parent,
+                           const void *fn, struct tide_near *near)
+{
+    const uint32_t *pc = NULL;
+    if (near->is_lua && !step_pc(a, &pc))
+        return false;
+    near->site = cached_site(h, parent, fn, pc);
+    return near->site != NULL;
+}
+
+/* The place of a frame that was seen: the innermost one or its caller. */
+TIDE_INLINE bool find_seen(const struct tide_heap *h, struct tide_thread *t,
+                           const struct tide_asked *a, struct tide_near *near)
 {
     const uint32_t n = t->n_frames;
-    if (n < 2 || (tideT_ci_status(ci) & h->mark_mask) != TIDE_CIST_MARK)
-        return false;
-    const struct tide_frame *f = &t->frames[n - 1];
-    if (f[-1].ci != ci || f->is_finalizer)
-        return false;
-    end_frames(h, t, n - 1, tideT_clock_of(h, t));
-    return true;
+    struct tide_frame *top = &t->frames[n] - 1;
+    *near = (struct tide_near){.frame = top};
+    if (top->ci != a->ci) {
+        if (top[-1].ci != a->ci || top->is_finalizer ||
+            n - 1 == h->compile_frame) /* perhaps the one that compiles */
+            return false;
+        near->ended = top--;
+        near->frame = top;
+    }
+    near->is_lua = top->is_lua;
+    return is_as_seen(h, top, a->ci) && !top->is_new && !h->is_newborn &&
+           find_site(h, a, top->parent, top->fn, near);
 }
 
-/*
-** The running thread was resumed anew, by the same frame of the same thread
-** or by another place of it.  False: the cold path must find out by whom.
-*/
-static TIDE_NOINLINE bool step_resumed(struct tide_heap *h,
-                                       struct tide_thread *t)
+/* The place of a new activation, called by the innermost one or its caller. */
+TIDE_INLINE bool find_call(const struct tide_heap *h, struct tide_thread *t,
+                           const struct tide_asked *a, struct tide_near *near)
 {
-    struct tide_thread *by = t->resumer;
-    if (by == NULL || t->n_finalizers != 0 || tideT_L_status(t->L) != 0 ||
-        (*by->link & TIDE_CIST_MARK) == 0 || tideT_L_status(by->L) != 0 ||
-        tideT_resumed_by(by->L) != t->L)
-        return false;
-    char *ci = tideT_L_ci(by->L);
-    if (!step_call(h, by, ci) && !step_shadow(h, by, ci))
-        return false;
-    struct tide_frame *f = &by->frames[by->n_frames - 1];
-    if (place_frame(h, by, f, NULL)->node != t->base) {
-        /* the frame that resumes now is marked, but it is another one */
-        t->link = h->link = &tideT_link_invalid;
+    struct tide_frame *top = &t->frames[t->n_frames] - 1;
+    const char *caller = tideT_ci_previous(a->ci);
+    *near = (struct tide_near){.is_new = true};
+    if (top->ci != caller) {
+        if (top[-1].ci != caller || top->is_finalizer)
+            return false;
+        near->ended = top--;
+    } else if (t->n_frames == t->max_frames) {
         return false;
     }
-    t->link = h->link = &tideT_ci_status(ci);
-    return true;
+    if ((tideT_ci_status(caller) & h->cal->layout.cist_fin) != 0 ||
+        !is_as_seen(h, top, caller) || top->is_new || h->is_newborn)
+        return false;
+    near->frame = top + 1;
+    near->caller_node = top->node;
+    near->caller_pc = top->is_lua ? tideT_ci_savedpc(caller) : NULL;
+    if (near->caller_pc != top->pc) {
+        const struct tide_site *site =
+            cached_site(h, top->parent, top->fn, near->caller_pc);
+        if (TIDE_UNLIKELY(site == NULL))
+            return false;
+        near->caller_node = site->node;
+    }
+    const void *fn = tideT_fn_of_slot(tideT_ci_func(a->ci), &near->is_lua);
+    return find_site(h, a, near->caller_node, fn, near);
+}
+
+/* The shadow stack goes there. */
+TIDE_INLINE void enter_frame(struct tide_heap *h, struct tide_thread *t,
+                             const struct tide_asked *a,
+                             const struct tide_near *near)
+{
+    struct tide_frame *f = near->frame;
+    const struct tide_site *site = near->site;
+    const uint64_t clock = tideT_clock_of(h, t);
+    if (near->ended != NULL) {
+        end_frame(h, near->ended, clock);
+        t->n_frames--;
+    }
+    if (near->is_new) {
+        f[-1].pc = near->caller_pc;
+        f[-1].node = near->caller_node;
+        f->ci = a->ci;
+        f->fn = site->fn;
+        f->start = clock;
+        f->parent = near->caller_node;
+        f->is_lua = near->is_lua;
+        f->is_finalizer = f->is_new = false;
+        h->nodes[site->node].calls++;
+        tideT_ci_status(a->ci) |= TIDE_CIST_MARK;
+        t->n_frames++;
+    }
+    f->pc = site->pc;
+    f->node = site->node;
+}
+
+/* The shadow stack goes to a place near by; its site, NULL: it is not near. */
+TIDE_INLINE struct tide_site *step_near(struct tide_heap *h,
+                                        struct tide_thread *t,
+                                        const struct tide_asked *a)
+{
+    struct tide_near near;
+    if ((tideT_ci_status(a->ci) & TIDE_CIST_MARK) != 0) {
+        if (!find_seen(h, t, a, &near))
+            return NULL;
+        enter_frame(h, t, a, &near);
+    } else {
+        if (!find_call(h, t, a, &near))
+            return NULL;
+        enter_frame(h, t, a, &near);
+    }
+    return near.site;
+}
+
+/* The fast path goes there. */
+TIDE_INLINE void enter_site(struct tide_heap *h, struct tide_site *site,
+                            char *ci, unsigned kind, bool is_lua)
+{
+    h->site = site;
+    h->top_ci = ci;
+    h->top_closure = tideT_value_ptr(tideT_ci_func(ci));
+    h->top_is_lua = is_lua;
+    h->parts_left =
+        kind == TIDE_KIND_TABLE && is_lua ? (uint8_t)site->parts : 0;
 }
 
 /*
-** Finds the place when it is near the last one; false: ask tideT_locate.
-** Kinds of blocks without one must be clear (hot.c, is_doubtful).
+** Goes to `ci`, the innermost frame of the running thread; false: the cold path
+** must.  Kinds of blocks without one must be clear (hot.c, is_doubtful).
 */
-static TIDE_NOINLINE bool tideT_step(struct tide_heap *h,
-                                     const struct tide_ra *ra,
-                                     const uintptr_t *words, const void *ptr,
-                                     unsigned kind, size_t nsize)
+TIDE_INLINE bool step_to(struct tide_heap *h, char *ci,
+                         const struct tide_ra *ra, const uintptr_t *words,
+                         const void *ptr, unsigned kind, size_t nsize)
 {
-    const lua_State *L = (const lua_State *)words[ra->l_word];
-    if (L != h->cur_L || ra->address != words[TIDE_WORD_RA] ||
-        tideT_gc_word(h) != h->gc_word)
-        return false;
     struct tide_thread *t = h->cur;
-    if ((*h->link & TIDE_CIST_MARK) == 0 && !step_resumed(h, t))
-        return false;
-    char *ci = tideT_L_ci(L);
+    const struct tide_asked asked = {ra, words, t->L, ci, ptr, nsize, kind};
     const bool is_same_frame = ci == h->top_ci && tideT_is_same_call(h, ci);
-    if (kind == TIDE_KIND_THREAD || kind == TIDE_KIND_PROTO ||
-        tideT_ci_previous(ci) == NULL)
+    if (kind == TIDE_KIND_PROTO || tideT_ci_previous(ci) == NULL)
         return false;
-    if (!is_same_frame && !step_return(h, t, ci) && !step_call(h, t, ci) &&
-        !step_shadow(h, t, ci))
+    if (!is_same_frame && !step_shadow(h, t, ci))
         return false;
     if (tideT_compiles_here(h, t))
         return false;
     h->is_untagged_slow = h->is_newborn;
-    struct tide_frame *f = &t->frames[t->n_frames - 1];
+    struct tide_frame *f = &t->frames[t->n_frames] - 1;
     const uint32_t *pc = NULL;
-    if (f->is_lua && !step_pc(ra, words, L, f, ptr, kind, nsize, &pc))
+    if (f->is_lua && !step_pc(&asked, &pc))
         return false;
     struct tide_site *site = place_frame(h, t, f, pc);
-    h->site = site;
-    h->top_ci = ci;
-    h->top_closure = tideT_value_ptr(tideT_ci_func(ci));
-    h->top_is_lua = f->is_lua;
-    h->parts_left =
-        kind == TIDE_KIND_TABLE && f->is_lua ? (uint8_t)site->parts : 0;
+    if (site == NULL)
+        return false;
+    enter_site(h, site, ci, kind, f->is_lua);
     return true;
 }

@@ -14,18 +14,10 @@
 ** that resumed is marked as seen; a new resume writes its callstatus afresh, so
 ** a lost mark says that the thread was resumed anew.
 */
-#include "attrib.h"
+#include "native.h"
 
 const uint16_t tideT_link_valid = TIDE_CIST_MARK;
 const uint16_t tideT_link_invalid = 0;
-
-/* Has frames and is neither suspended nor dead. */
-static bool is_active(const lua_State *L)
-{
-    const char *ci = tideT_L_ci(L);
-    return tideT_L_status(L) == 0 && ci != NULL &&
-           tideT_ci_previous(ci) != NULL;
-}
 
 struct tide_thread *tideT_thread_of(struct tide_heap *h, const lua_State *L)
 {
@@ -40,6 +32,8 @@ struct tide_thread *tideT_thread_of(struct tide_heap *h, const lua_State *L)
             return NULL;
         }
         t->L = L;
+        t->frames =
+            (struct tide_frame *)(uintptr_t)&tideT_no_frames[TIDE_NO_FRAMES];
         t->link = &tideT_link_invalid;
         *value = (uint64_t)(uintptr_t)t;
     }
@@ -57,35 +51,11 @@ static struct tide_thread *find_thread(const struct tide_heap *h,
 /* Takes the end off the chain. */
 static void pop_chain(struct tide_heap *h)
 {
-    struct tide_thread *t = h->cur;
-    tide_assert(t != h->main && t->on_chain && t->above == NULL);
-    tideT_shadow_trim(h, t); /* finalizers have returned: see finish_frame */
-    t->clock = tideT_clock(h, t);
-    t->on_chain = false;
-    t->link = &tideT_link_invalid;
-    h->cur = t->resumer;
-    h->cur->above = NULL;
-    t->resumer = NULL;
+    /* finalizers have returned: see tideT_shadow_finish */
+    tideT_shadow_trim(h, h->cur);
+    tideT_chain_pop(h);
     h->cur_L = NULL;
     h->link = &tideT_link_invalid;
-}
-
-static void push_chain(struct tide_heap *h, struct tide_thread *t)
-{
-    tide_assert(!t->on_chain && h->cur->above == NULL);
-    t->resumer = h->cur;
-    h->cur->above = t;
-    t->on_chain = true;
-    t->clock -= h->alloc_bytes;
-    h->cur = t;
-}
-
-/* Is the chain's end still what it was when it was put there? */
-static bool is_end_valid(const struct tide_heap *h)
-{
-    const struct tide_thread *t = h->cur;
-    return t == h->main ||
-           (is_active(t->L) && (*t->link & TIDE_CIST_MARK) != 0);
 }
 
 const lua_State *tideT_resumed_by(const lua_State *L)
@@ -127,15 +97,17 @@ static void stitch(struct tide_heap *h, struct tide_thread *t, bool is_known)
     tide_assert(below != t);
     uint32_t base;
     t->link = &tideT_link_valid;
+    tideT_native_above(h, t->L);
     if (is_known && tideT_shadow_settle(h, below)) {
-        base = tideT_shadow_node(below);
+        base = tideT_shadow_base(h, below);
         char *ci = tideT_L_ci(below->L);
         if (below->n_frames > 0)
             t->link = &tideT_ci_status(ci);
     } else {
         base = own_root(h, t->L);
     }
-    push_chain(h, t);
+    tideT_native_above(h, NULL);
+    tideT_chain_push(h, t);
     if (t->base != base)
         tideT_shadow_rebase(h, t, base);
 }
@@ -149,7 +121,7 @@ static bool follow(struct tide_heap *h, const lua_State *want)
     for (;;) {
         const lua_State *next =
             h->cur->L == h->moving_L ? NULL : tideT_resumed_by(h->cur->L);
-        if (next == NULL || (next != want && !is_active(next)))
+        if (next == NULL || (next != want && !tideT_is_active(next)))
             return false;
         struct tide_thread *t = tideT_thread_of(h, next);
         if (t == NULL || t->on_chain)
@@ -162,7 +134,7 @@ static bool follow(struct tide_heap *h, const lua_State *want)
 
 static void drop_invalid(struct tide_heap *h)
 {
-    while (!is_end_valid(h))
+    while (!tideT_is_end_valid(h))
         pop_chain(h);
 }
 
@@ -198,19 +170,19 @@ struct tide_thread *tideT_running(struct tide_heap *h, const lua_State *L)
 {
     if (L == NULL)
         return infer_running(h);
-    if (L == h->cur->L && is_end_valid(h))
+    if (L == h->cur->L && tideT_is_end_valid(h))
         return h->cur;
-    if (L != h->main_L && !is_active(L))
+    if (L != h->main_L && !tideT_is_active(L))
         return infer_running(h);
     struct tide_thread *t = tideT_thread_of(h, L);
     if (t == NULL)
         return infer_running(h);
     if (t->on_chain) {
-        if (t->above != NULL && is_active(t->above->L))
+        if (t->above != NULL && tideT_is_active(t->above->L))
             return infer_running(h); /* the collector resizes its stack */
         while (h->cur != t)
             pop_chain(h);
-        if (is_end_valid(h))
+        if (tideT_is_end_valid(h))
             return t;
         pop_chain(h);
     }
@@ -218,11 +190,12 @@ struct tide_thread *tideT_running(struct tide_heap *h, const lua_State *L)
     return t;
 }
 
-static void free_thread(struct tide_heap *h, struct tide_thread *t)
+void tideT_thread_free(struct tide_heap *h, struct tide_thread *t)
 {
-    tide_assert(!t->on_chain);
-    tideT_shadow_clear(h, t);
-    tideC_mem_free(&h->mem, t->frames, t->max_frames * sizeof *t->frames);
+    if (t->max_frames != 0)
+        tideC_mem_free(&h->mem, t->frames - TIDE_NO_FRAMES,
+                       tideT_frames_bytes(t->max_frames));
+    tideT_regions_forget(h, t);
     tideC_mem_free(&h->mem, t, sizeof *t);
 }
 
@@ -237,7 +210,9 @@ void tideT_thread_forget(struct tide_heap *h, const lua_State *L)
         pop_chain(h);
     }
     tideC_hashtab_remove(&h->threads, (uint64_t)(uintptr_t)L, NULL);
-    free_thread(h, t);
+    tide_assert(!t->on_chain);
+    tideT_shadow_clear(h, t);
+    tideT_thread_free(h, t);
 }
 
 void tideT_links_cut(struct tide_heap *h, const char *block, size_t bytes)
@@ -255,11 +230,30 @@ void tideT_threads_reset(struct tide_heap *h)
 {
     while (h->cur != NULL && h->cur != h->main)
         pop_chain(h);
+    for (uint32_t i = 0; h->threads.pairs != NULL && i <= h->threads.mask;
+         i++) {
+        struct tide_thread *t =
+            (struct tide_thread *)(uintptr_t)h->threads.pairs[i].value;
+        if (h->threads.pairs[i].key == 0)
+            continue;
+        tideT_regions_keep(h, t);
+        tideT_shadow_clear(h, t);
+    }
+    h->cur_L = NULL;
+}
+
+static void start_anew(const struct tide_heap *h, struct tide_thread *t)
+{
+    for (uint32_t i = 0; i < t->n_frames; i++)
+        t->frames[i].start = tideT_clock(h, t);
+}
+
+void tideT_calls_reset(struct tide_heap *h)
+{
     for (uint32_t i = 0; h->threads.pairs != NULL && i <= h->threads.mask; i++)
         if (h->threads.pairs[i].key != 0)
-            tideT_shadow_clear(
+            start_anew(
                 h, (struct tide_thread *)(uintptr_t)h->threads.pairs[i].value);
-    h->cur_L = NULL;
 }
 
 void tideT_calls_flush(struct tide_heap *h)

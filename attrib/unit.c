@@ -7,6 +7,8 @@
 */
 #include "step.c"
 
+#include "switch.c"
+
 #include "account.c"
 #include "hot.c"
 #include "locate.c"

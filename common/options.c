@@ -9,13 +9,17 @@
 #include "options.h"
 
 #include <assert.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
 enum option_type {
     OPTION_PATH,
+    OPTION_PATTERN, /* a path with %p, %n, %% */
     OPTION_NUMBER,
+    OPTION_SIZE,
     OPTION_CHOICE,
+    OPTION_SIGNAL,
     OPTION_SWITCH
 };
 
@@ -32,7 +36,14 @@ struct option_entry {
 static const char *const start_choices[] = {"auto", "manual", NULL};
 static const char *const report_choices[] = {"none", "text", "json", "html",
                                              NULL};
+static const char *const states_choices[] = {"merged", "apart", NULL};
 static const char *const backend_choices[] = {"arena", "system", NULL};
+static const char *const native_choices[] = {"off", "host", "on", NULL};
+static const char *const on_signal_choices[] = {
+    "toggle", "start", "stop", "save", "mark", "reset", NULL};
+static const char *const signal_names[] = {"none", "HUP",  "USR1",
+                                           "USR2", "PROF", NULL};
+static const uint32_t signal_numbers[] = {0, SIGHUP, SIGUSR1, SIGUSR2, SIGPROF};
 static const char *const off_words[] = {"0", "no", "off", "false", NULL};
 static const char *const on_words[] = {"1", "yes", "on", "true", NULL};
 
@@ -49,19 +60,53 @@ static const struct tide_option_row option_rows[] = {
      "generated chunks of one form that are kept apart; 0: none"},
     {"nodes", "N", "4194304",
      "most nodes of the tree of stacks; later stacks are one row"},
+    {"limit", "SIZE", "0",
+     "most bytes that each Lua state may hold, such as 64M; 0: no limit"},
+    {"native", "off|host|on", "off",
+     "C frames: host where there is no Lua frame, on below C functions too"},
+    {"signal", "none|HUP|USR1|USR2|PROF", "none",
+     "the signal that does what on_signal says; one that the program uses "
+     "itself is left to it"},
+    {"on_signal", "toggle|start|stop|save|mark|reset", "toggle",
+     "what the signal does: recording on or off, a copy of the profile, a "
+     "mark, or counting anew"},
     {"quiet", "yes|no", "no", "no message on stderr but errors"},
+    {"targets", "FILE", "", "rules that put functions into groups"},
+    {"states", "merged|apart", "merged",
+     "states that come one after the other: one tree, or one each, up to 255"},
+    {"sniff", "on|off", "off",
+     "look for a Lua without names in the executable, by its first block"},
+    {"log", "SECONDS", "0",
+     "a line on the heap and the collector every so many seconds; 0: none"},
+    {"log_file", "FILE", "",
+     "where these lines go, instead of to standard error; %p and %n as in out"},
+    {"warn_rate", "SIZE", "4M",
+     "such a line says so when more is allocated in a second; 0: never"},
+    {"warn_heap", "SIZE", "0",
+     "such a line says so when the heap is larger; 0: never"},
     {NULL, NULL, NULL, NULL},
 };
 
 static const struct option_entry option_entries[] = {
-    {OPTION_PATH, FIELD(out), 0, 0, NULL},
+    {OPTION_PATTERN, FIELD(out), 0, 0, NULL},
     {OPTION_CHOICE, FIELD(report), 0, 0, report_choices},
     {OPTION_NUMBER, FIELD(top), 0, UINT32_MAX, NULL},
     {OPTION_CHOICE, FIELD(start), 0, 0, start_choices},
     {OPTION_CHOICE, FIELD(backend), 0, 0, backend_choices},
     {OPTION_NUMBER, FIELD(chunks), 0, UINT32_MAX, NULL},
     {OPTION_NUMBER, FIELD(nodes), 64, 1u << 27, NULL},
+    {OPTION_SIZE, FIELD(limit), 0, 0, NULL},
+    {OPTION_CHOICE, FIELD(native), 0, 0, native_choices},
+    {OPTION_SIGNAL, FIELD(signal), 0, 0, signal_names},
+    {OPTION_CHOICE, FIELD(on_signal), 0, 0, on_signal_choices},
     {OPTION_SWITCH, FIELD(quiet), 0, 0, NULL},
+    {OPTION_PATH, FIELD(targets), 0, 0, NULL},
+    {OPTION_CHOICE, FIELD(states), 0, 0, states_choices},
+    {OPTION_SWITCH, FIELD(sniff), 0, 0, NULL},
+    {OPTION_NUMBER, FIELD(log), 0, 86400, NULL},
+    {OPTION_PATTERN, FIELD(log_file), 0, 0, NULL},
+    {OPTION_SIZE, FIELD(warn_rate), 0, 0, NULL},
+    {OPTION_SIZE, FIELD(warn_heap), 0, 0, NULL},
 };
 
 #define N_OPTIONS (sizeof option_entries / sizeof option_entries[0])
@@ -70,7 +115,10 @@ static_assert(sizeof option_rows / sizeof option_rows[0] == N_OPTIONS + 1,
               "one entry for each row");
 static_assert(sizeof(enum tide_opt_start) == 4 &&
                   sizeof(enum tide_opt_report) == 4 &&
-                  sizeof(enum tide_opt_backend) == 4,
+                  sizeof(enum tide_opt_backend) == 4 &&
+                  sizeof(enum tide_opt_states) == 4 &&
+                  sizeof(enum tide_opt_native) == 4 &&
+                  sizeof(enum tide_opt_on_signal) == 4,
               "choices are stored as 32 bits");
 
 /* Where a message goes. */
@@ -210,6 +258,58 @@ static enum tide_err set_number(size_t i, struct span value, uint32_t *out,
     return TIDE_OK;
 }
 
+/* The power of 1024 that a suffix stands for: "", K, MB, GiB; -1: none. */
+static int power_of_suffix(struct span suffix)
+{
+    static const char letters[] = "KMGT";
+    if (suffix.bytes == 0 || span_is(suffix, "B"))
+        return 0;
+    const char letter = suffix.at[0] >= 'a' && suffix.at[0] <= 'z'
+                            ? (char)(suffix.at[0] - 'a' + 'A')
+                            : suffix.at[0];
+    const char *at = strchr(letters, letter);
+    const struct span rest = {suffix.at + 1, suffix.bytes - 1};
+    if (letter == '\0' || at == NULL ||
+        (rest.bytes != 0 && !span_is(rest, "B") && !span_is(rest, "iB")))
+        return -1;
+    return (int)(at - letters) + 1;
+}
+
+static enum tide_err set_size(size_t i, struct span value, uint64_t *out,
+                              const struct complaint *c)
+{
+    uint64_t n = 0;
+    size_t k = 0;
+    bool fits = true;
+    for (; k < value.bytes && value.at[k] >= '0' && value.at[k] <= '9'; k++) {
+        const uint64_t digit = (uint64_t)(value.at[k] - '0');
+        fits = fits && n <= (UINT64_MAX - digit) / 10;
+        n = n * 10 + digit;
+    }
+    const struct span suffix = {value.at + k, value.bytes - k};
+    const int power = power_of_suffix(suffix);
+    if (k == 0 || power < 0)
+        return complain_value(i, "a size such as 64M", value, c);
+    if (!fits || (n << 10 * power) >> 10 * power != n)
+        return complain_value(i, "a size that fits 64 bits", value, c);
+    *out = n << 10 * power;
+    return TIDE_OK;
+}
+
+static bool is_path(const struct option_entry *entry)
+{
+    return entry->type == OPTION_PATH || entry->type == OPTION_PATTERN;
+}
+
+/* Whether tideC_options_expand knows all that stands behind percent signs. */
+static bool has_known_letters(const char *pattern)
+{
+    for (const char *p = pattern; (p = strchr(p, '%')) != NULL; p += 2)
+        if (p[1] != 'p' && p[1] != 'n' && p[1] != '%')
+            return false;
+    return true;
+}
+
 /* Doubled quotes stand for one; the parser has seen that they are paired. */
 static enum tide_err set_path(size_t i, struct span value, bool is_quoted,
                               char *out, const struct complaint *c)
@@ -227,6 +327,25 @@ static enum tide_err set_path(size_t i, struct span value, bool is_quoted,
             k++;
     }
     out[n] = '\0';
+    if (option_entries[i].type == OPTION_PATTERN && !has_known_letters(out))
+        return complain_value(i, "a file with %p, %n and %% alone", value, c);
+    return TIDE_OK;
+}
+
+/* With "SIG" in front or without. */
+static enum tide_err set_signal(size_t i, struct span value, uint32_t *out,
+                                const struct complaint *c)
+{
+    const size_t n = sizeof "SIG" - 1;
+    struct span name = value;
+    uint32_t index;
+    if (name.bytes > n && memcmp(name.at, "SIG", n) == 0) {
+        name.at += n;
+        name.bytes -= n;
+    }
+    if (!find_word(signal_names, name, &index))
+        return complain_value(i, option_rows[i].value, value, c);
+    *out = signal_numbers[index];
     return TIDE_OK;
 }
 
@@ -249,14 +368,18 @@ static enum tide_err set_option(size_t i, struct span value, bool is_quoted,
 {
     const struct option_entry *entry = &option_entries[i];
     char *field = (char *)options + entry->offset_bytes;
-    if (entry->type == OPTION_PATH)
+    if (is_path(entry))
         return set_path(i, value, is_quoted, field, c);
     if (value.bytes == 0)
         return complain_missing(i, c);
     if (entry->type == OPTION_NUMBER)
         return set_number(i, value, (uint32_t *)(void *)field, c);
+    if (entry->type == OPTION_SIZE)
+        return set_size(i, value, (uint64_t *)(void *)field, c);
     if (entry->type == OPTION_SWITCH)
         return set_switch(i, value, (bool *)field, c);
+    if (entry->type == OPTION_SIGNAL)
+        return set_signal(i, value, (uint32_t *)(void *)field, c);
     if (find_word(entry->choices, value, (uint32_t *)(void *)field))
         return TIDE_OK;
     return complain_value(i, option_rows[i].value, value, c);
@@ -328,7 +451,7 @@ static enum tide_err parse_item(struct span item, struct tide_options *options,
             continue;
         if (equals == NULL && option_entries[i].type == OPTION_SWITCH)
             value = (struct span){"yes", 3};
-        else if (equals == NULL && option_entries[i].type == OPTION_PATH)
+        else if (equals == NULL && is_path(&option_entries[i]))
             return complain_missing(i, c);
         return set_option(i, value, is_quoted, options, c);
     }

@@ -27,9 +27,30 @@ enum tide_opt_report {
     TIDE_REPORT_HTML,
 };
 
+enum tide_opt_states {
+    TIDE_STATES_MERGED = 0, /* one after the other share a tree */
+    TIDE_STATES_APART,      /* each has its own, up to a limit */
+};
+
 enum tide_opt_backend {
     TIDE_BACKEND_ARENA = 0, /* tidemark's own size classes */
     TIDE_BACKEND_SYSTEM,    /* malloc of the process */
+};
+
+enum tide_opt_native {
+    TIDE_NATIVE_OFF = 0, /* no C frames */
+    TIDE_NATIVE_HOST,    /* where there is no Lua frame */
+    TIDE_NATIVE_ON,      /* below every C function that is not Lua's own */
+};
+
+/* What the signal does. */
+enum tide_opt_on_signal {
+    TIDE_ON_SIGNAL_TOGGLE = 0, /* recording on, or off */
+    TIDE_ON_SIGNAL_START,
+    TIDE_ON_SIGNAL_STOP,
+    TIDE_ON_SIGNAL_SAVE,
+    TIDE_ON_SIGNAL_MARK,
+    TIDE_ON_SIGNAL_RESET,
 };
 
 #define TIDE_OPT_PATH_MAX 1024u
@@ -40,9 +61,20 @@ struct tide_options {
     uint32_t top;                /* rows in that report; 0: all */
     enum tide_opt_start start;
     enum tide_opt_backend backend;
-    uint32_t chunks; /* generated chunks kept apart */
-    uint32_t nodes;  /* nodes of the tree at most */
-    bool quiet;      /* no message on stderr but errors */
+    uint32_t chunks;             /* generated chunks kept apart */
+    uint32_t nodes;              /* nodes of the tree at most */
+    uint64_t limit;              /* bytes that a state may hold; 0: no limit */
+    enum tide_opt_native native; /* which C frames are recorded */
+    uint32_t signal; /* number of the signal that commands; 0: none */
+    enum tide_opt_on_signal on_signal;
+    bool quiet;                      /* no message on stderr but errors */
+    char targets[TIDE_OPT_PATH_MAX]; /* file of rules; "": none */
+    enum tide_opt_states states;
+    bool sniff;   /* look for a Lua without names as well */
+    uint32_t log; /* seconds between two lines on the heap; 0: none */
+    char log_file[TIDE_OPT_PATH_MAX]; /* pattern; "": standard error */
+    uint64_t warn_rate;               /* bytes a second; 0: never */
+    uint64_t warn_heap;               /* bytes; 0: never */
 };
 
 /* Fills in the defaults. */

@@ -141,6 +141,18 @@ TIDE_API enum tide_err tide_session_save(struct tide_session *session,
                                          const char *path);
 
 /*
+** Marks this moment of all heaps with a label: a point of the timeline whose
+** figures by line are kept, so that `tidemark diff FILE@LABEL FILE@OTHER` says
+** what happened between two of them.  A label may come again; the last one of
+** that name is meant then.  The last 64 marks keep their figures by line.  What
+** other threads count meanwhile is taken as it is found.
+** label  not empty; cut after 4095 bytes.
+** Errors: ARG, NOMEM (no room for it), STATE (finished).  [from: host]
+*/
+TIDE_API enum tide_err tide_session_mark(struct tide_session *session,
+                                         const char *label);
+
+/*
 ** The path of the profile file, "" when the session records in memory.
 ** Valid until the session closes.  [alloc: no] [from: any]
 */
@@ -178,6 +190,17 @@ TIDE_API enum tide_err tide_heap_open(struct tide_session *session,
 TIDE_API void *tide_alloc(void *heap, void *ptr, size_t osize, size_t nsize);
 
 /*
+** Sets the most bytes that the state may hold, buffers and what is from before
+** an attach with it; the option `limit` sets it for each state from its start.
+** What would make it hold more fails as Lua expects: it collects all garbage,
+** tries again, and raises "not enough memory".  The first allocation that fails
+** for good makes a mark, "out of memory", with what every line held.  A limit
+** below what is held refuses growth and nothing else.
+** bytes  0: no limit.  [alloc: no] [from: any]
+*/
+TIDE_API void tide_heap_limit(struct tide_heap *heap, uint64_t bytes);
+
+/*
 ** Makes this heap obtain its blocks from the host's own allocator, with the
 ** sizes that Lua gives, so that the host's limits and accounting hold.
 ** Call it before lua_newstate, or when the host changes its allocator.
@@ -198,6 +221,33 @@ TIDE_API void tide_heap_chain(struct tide_heap *heap, tide_alloc_fn f_or_null,
 TIDE_API enum tide_err tide_heap_attach(struct tide_session *session,
                                         struct lua_State *L,
                                         struct tide_heap **out);
+
+/*
+** A block that may be the first one of a lua_State that is being made, and what
+** the program asks its allocator for now.
+*/
+struct tide_first_block {
+    void *block;
+    size_t bytes;       /* of it */
+    size_t stack_bytes; /* next_bytes of the call that gave STATE; else 0 */
+    size_t next_bytes;  /* what is asked for now; has no block yet */
+    const char *lua;    /* "Lua 5.4.4"; "Lua 5.4" when that is all one knows */
+};
+
+/*
+** Attaches to a state whose Lua has no functions that can be called: it is
+** inside an executable without names.  Called from the allocator that the
+** state is made with, for its second and third block.  The preload library
+** does it with sniff=on.
+** out  the heap; it closes by itself when the state does.
+** Errors: LUA (it is not the first block of a state of 5.4, or of another 5.4
+** than the session's), STATE (it is, but the stack is not there yet: call again
+** at the next request), ARG (the host's allocator has a `ud` of its own, which
+** the host could not find again), NOMEM.  [from: host]
+*/
+TIDE_API enum tide_err tide_heap_sniff(struct tide_session *session,
+                                       const struct tide_first_block *first,
+                                       struct tide_heap **out);
 
 /*
 ** Detaches: from here on the state is recorded no more.  The allocator has to
@@ -340,6 +390,82 @@ TIDE_API void tide_gc_stats(struct tide_heap *heap, struct tide_gc_stats *out);
 TIDE_API void tide_gc_begin(struct tide_session *session, struct lua_State *L,
                             int what);
 TIDE_API void tide_gc_end(struct tide_session *session, struct lua_State *L);
+
+/*
+** Groups of functions, for reports: bytes that a function of a group and what
+** it calls allocate are its group's, less those of other groups' functions
+** further in.  Nothing is wrapped and it makes no call slower: a function is
+** known by its file and line, so all closures of one line are one, and it does
+** not matter whether it has run before.  Needs the state's lock.
+**
+** Puts a function into a group; it leaves the one that it was in.
+** L      any thread of the heap's state; nothing is left on its stack
+** index  where the function is on L's stack
+** name   what the group calls it
+** Errors: ARG (not a function), NOMEM, LUA (in tier TIDE_TIER_PUBLIC: a C
+** function).  [from: host]
+*/
+TIDE_API enum tide_err tide_target(struct tide_heap *heap, struct lua_State *L,
+                                   int index, const char *group,
+                                   const char *name);
+
+/*
+** The same for all functions that match, of the whole profile.  Patterns are
+** those of fnmatch(3), where * also matches a slash; NULL matches everything,
+** but not all three may be NULL.  Single functions that are named go before
+** rules, later rules before earlier ones.
+** source  of source files: "*" "/game/ai.lua"
+** module  of modules and C libraries: "socket*"
+** name    of functions, as reports name them
+** Errors: ARG, NOMEM.  [from: host]
+*/
+TIDE_API enum tide_err tide_target_rule(struct tide_heap *heap,
+                                        const char *group,
+                                        const char *source_or_null,
+                                        const char *module_or_null,
+                                        const char *name_or_null);
+
+/* A group that reports list even when nothing was recorded in it. */
+TIDE_API enum tide_err tide_target_group(struct tide_heap *heap,
+                                         const char *group);
+
+/*
+** Takes a function out of its group, and a group with all its functions and
+** rules; the figures are then as if it had never been.
+** Errors: ARG (not a function), STATE (it is in no group; no such group).
+*/
+TIDE_API enum tide_err tide_untarget(struct tide_heap *heap,
+                                     struct lua_State *L, int index);
+TIDE_API enum tide_err tide_untarget_group(struct tide_heap *heap,
+                                           const char *group);
+
+/*
+** Says which module a function is of, where neither `require` nor its object
+** file does; for a Lua function: all of its file.  Reports group by module
+** what is in no group.  Errors: as tide_target.
+*/
+TIDE_API enum tide_err tide_module(struct tide_heap *heap, struct lua_State *L,
+                                   int index, const char *module);
+
+/*
+** Names a stretch of the program: all that the activation at a level of L's
+** stack allocates and calls from now on hangs below a frame "[region] NAME",
+** up to tide_region_pop for the same activation, or to its end by a return or
+** an error.  Regions of one activation stand one in another.  A tail call
+** continues the activation.
+** L      the running thread
+** level  0: the function that runs, 1: who called it
+** name   cut after 255 bytes; each name is kept for ever
+** Errors: STATE (no such activation), LUA (in tier TIDE_TIER_PUBLIC), NOMEM;
+** pop: STATE too when the activation has no region.
+** name_or_null  of pop: the region's name; it stays valid.  [from: host]
+*/
+TIDE_API enum tide_err tide_region_push(struct tide_heap *heap,
+                                        struct lua_State *L, int level,
+                                        const char *name);
+TIDE_API enum tide_err tide_region_pop(struct tide_heap *heap,
+                                       struct lua_State *L, int level,
+                                       const char **name_or_null);
 
 #ifdef __cplusplus
 }

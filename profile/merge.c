@@ -45,15 +45,28 @@ static int64_t shift_of(const struct tide_p_header *first,
                : difference;
 }
 
+static struct tide_section *section_of(const struct merge *m, uint32_t heap,
+                                       enum tide_p_section id)
+{
+    return &m->sections[heap * TIDE_P_SECTION_COUNT_ + id];
+}
+
+/* A section of so many bytes, all 0. */
+static enum tide_err open_records(struct merge *m, uint32_t heap,
+                                  enum tide_p_section id, size_t bytes)
+{
+    struct tide_section *section = section_of(m, heap, id);
+    TIDE_TRY(tideP_section_open(m->writer, heap, id, bytes, section));
+    return tideP_section_reserve(m->writer, section, bytes);
+}
+
 /* One section with its records; its place in memory, NULL: no memory. */
 static void *copy_section(struct merge *m, uint32_t heap,
                           enum tide_p_section id, const void *data,
                           size_t bytes)
 {
-    struct tide_section *section =
-        &m->sections[heap * TIDE_P_SECTION_COUNT_ + id];
-    if (tideP_section_open(m->writer, heap, id, bytes, section) != TIDE_OK ||
-        tideP_section_reserve(m->writer, section, bytes) != TIDE_OK)
+    struct tide_section *section = section_of(m, heap, id);
+    if (open_records(m, heap, id, bytes) != TIDE_OK)
         return NULL;
     memcpy(section->base, data, bytes);
     return section->base;
@@ -73,14 +86,20 @@ static enum tide_err copy_head(struct merge *m, uint32_t heap,
     head->n_cycles = view->n_cycles;
     head->n_moments = view->n_moments;
     head->n_events = view->n_events;
-    head->n_floors = view->n_floors;
+    head->n_objects = view->n_objects;
     head->n_columns = view->n_columns;
+    head->n_marks = view->n_marks;
+    head->n_snaps = view->n_snaps;
+    head->n_targets = view->n_targets;
+    head->n_huge = view->n_huge;
     if (head->pid == 0)
         head->pid = m->pid;
     shift(m, &head->open_mono_ns);
     shift(m, &head->close_mono_ns);
     for (uint32_t i = 0; i < view->n_columns; i++)
         shift(m, &head->column_mono_ns[i]);
+    for (uint32_t i = 0; i < view->n_huge; i++)
+        shift(m, &head->huge[i].mono_ns);
     return TIDE_OK;
 }
 
@@ -94,7 +113,10 @@ static enum tide_err copy_times(struct merge *m, uint32_t heap,
                      view->n_moments * sizeof *moments);
     struct tide_p_event *events = copy_section(
         m, heap, TIDE_P_EVENTS, view->events, view->n_events * sizeof *events);
-    TIDE_FAIL_IF(cycles == NULL || moments == NULL || events == NULL,
+    struct tide_p_mark *marks = copy_section(m, heap, TIDE_P_MARKS, view->marks,
+                                             view->n_marks * sizeof *marks);
+    TIDE_FAIL_IF(cycles == NULL || moments == NULL || events == NULL ||
+                     marks == NULL,
                  TIDE_ERR_NOMEM);
     for (uint32_t i = 0; i < view->n_cycles; i++) {
         shift(m, &cycles[i].atomic_mono_ns);
@@ -105,6 +127,91 @@ static enum tide_err copy_times(struct merge *m, uint32_t heap,
         shift(m, &moments[i].mono_ns);
     for (uint32_t i = 0; i < view->n_events; i++)
         shift(m, &events[i].mono_ns);
+    for (uint32_t i = 0; i < view->n_marks; i++)
+        shift(m, &marks[i].mono_ns);
+    return TIDE_OK;
+}
+
+/* ---- cells ---- */
+
+/*
+** Puts a record behind the *n of a section that was opened with room for it,
+** unless there is nothing in it; its index, or 0.
+*/
+static uint32_t put_side(struct merge *m, uint32_t heap, enum tide_p_section id,
+                         const void *record, size_t bytes, uint32_t *n)
+{
+    static const unsigned char zeros[sizeof(struct tide_p_life)];
+    struct tide_section *section = section_of(m, heap, id);
+    if (memcmp(record, zeros, bytes) == 0)
+        return 0;
+    memcpy(section->base + *n * bytes, record, bytes);
+    return (*n)++;
+}
+
+static struct tide_p_rest rest_of(const struct tide_cell *cell)
+{
+    return (struct tide_p_rest){
+        .moved_bytes = cell->moved_bytes,
+        .moved_blocks = cell->moved_blocks,
+        .peak_bytes = cell->peak_bytes,
+        .peak_blocks = cell->peak_blocks,
+        .closed_bytes = cell->closed_bytes,
+        .closed_blocks = cell->closed_blocks,
+        .inherited_bytes = cell->inherited_bytes,
+        .inherited_blocks = cell->inherited_blocks,
+    };
+}
+
+static struct tide_p_cell record_of(const struct tide_cell *cell)
+{
+    return (struct tide_p_cell){
+        .node = cell->node,
+        .next = cell->next,
+        .peak_epoch = cell->peak_epoch,
+        .kind = (uint8_t)cell->kind,
+        .alloc_bytes = cell->alloc_bytes,
+        .alloc_blocks = cell->alloc_blocks,
+        .freed_bytes = cell->freed_bytes,
+        .freed_blocks = cell->freed_blocks,
+    };
+}
+
+/* A cell with what stands beside it. */
+static void put_cell(struct merge *m, uint32_t heap,
+                     const struct tide_p_view *view, uint32_t i,
+                     struct tide_p_heap *head)
+{
+    struct tide_p_cell cell = record_of(&view->cells[i]);
+    const struct tide_p_rest rest = rest_of(&view->cells[i]);
+    cell.rest =
+        put_side(m, heap, TIDE_P_RESTS, &rest, sizeof rest, &head->n_rests);
+    if (i < view->n_lives)
+        cell.life = put_side(m, heap, TIDE_P_LIVES, &view->lives[i],
+                             sizeof view->lives[i], &head->n_lives);
+    if (i < view->n_floors)
+        cell.floor = put_side(m, heap, TIDE_P_CELL_FLOORS, &view->floors[i],
+                              sizeof view->floors[i], &head->n_floors);
+    memcpy(section_of(m, heap, TIDE_P_CELLS)->base + i * sizeof cell, &cell,
+           sizeof cell);
+}
+
+static enum tide_err copy_cells(struct merge *m, uint32_t heap,
+                                const struct tide_p_view *view)
+{
+    const size_t n = view->n_cells;
+    struct tide_p_heap *head = (void *)section_of(m, heap, TIDE_P_HEAD)->base;
+    TIDE_TRY(
+        open_records(m, heap, TIDE_P_CELLS, n * sizeof(struct tide_p_cell)));
+    TIDE_TRY(
+        open_records(m, heap, TIDE_P_RESTS, n * sizeof(struct tide_p_rest)));
+    TIDE_TRY(
+        open_records(m, heap, TIDE_P_LIVES, n * sizeof(struct tide_p_life)));
+    TIDE_TRY(open_records(m, heap, TIDE_P_CELL_FLOORS,
+                          n * sizeof(struct tide_p_floor)));
+    head->n_rests = head->n_lives = head->n_floors = 1;
+    for (uint32_t i = 1; i < n; i++)
+        put_cell(m, heap, view, i, head);
     return TIDE_OK;
 }
 
@@ -118,9 +225,11 @@ static enum tide_err copy_heap(struct merge *m, const struct tide_p_view *view)
         {TIDE_P_STRINGS, view->strings, view->string_bytes},
         {TIDE_P_FUNCS, view->funcs, view->n_funcs * sizeof *view->funcs},
         {TIDE_P_NODES, view->nodes, view->n_nodes * sizeof *view->nodes},
-        {TIDE_P_CELLS, view->cells, view->n_cells * sizeof *view->cells},
-        {TIDE_P_CELL_FLOORS, view->floors,
-         view->n_floors * sizeof *view->floors},
+        {TIDE_P_OBJECTS, view->objects,
+         view->n_objects * sizeof *view->objects},
+        {TIDE_P_SNAPS, view->snaps, view->n_snaps * sizeof *view->snaps},
+        {TIDE_P_TARGETS, view->targets,
+         view->n_targets * sizeof *view->targets},
     };
     uint32_t heap;
     TIDE_TRY(tideP_writer_add_heap(m->writer, &heap));
@@ -129,6 +238,7 @@ static enum tide_err copy_heap(struct merge *m, const struct tide_p_view *view)
         TIDE_FAIL_IF(copy_section(m, heap, parts[i].id, parts[i].data,
                                   parts[i].bytes) == NULL,
                      TIDE_ERR_NOMEM);
+    TIDE_TRY(copy_cells(m, heap, view));
     return copy_times(m, heap, view);
 }
 

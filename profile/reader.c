@@ -172,13 +172,20 @@ static bool read_head(const struct tide_profile *profile, uint32_t number,
                       struct tide_p_heap *head)
 {
     static const size_t counts[] = {
-        offsetof(struct tide_p_heap, n_floors),
+        offsetof(struct tide_p_heap, n_huge),
+        offsetof(struct tide_p_heap, n_marks),
+        offsetof(struct tide_p_heap, n_snaps),
+        offsetof(struct tide_p_heap, n_targets),
         offsetof(struct tide_p_heap, n_cells),
+        offsetof(struct tide_p_heap, n_floors),
+        offsetof(struct tide_p_heap, n_lives),
+        offsetof(struct tide_p_heap, n_rests),
         offsetof(struct tide_p_heap, n_cycles),
         offsetof(struct tide_p_heap, n_moments),
         offsetof(struct tide_p_heap, n_events),
         offsetof(struct tide_p_heap, n_nodes),
         offsetof(struct tide_p_heap, n_funcs),
+        offsetof(struct tide_p_heap, n_objects),
         offsetof(struct tide_p_heap, string_bytes),
     };
     const struct tide_map map = tideP_map_find(profile, number, TIDE_P_HEAD);
@@ -244,6 +251,9 @@ static enum tide_err load(struct tide_profile *profile,
     if (!profile->is_closed)
         TIDE_TRY(observe_again(profile, problem));
     note_missing_parts(profile);
+    for (uint32_t i = 0; i < profile->n_heaps; i++)
+        if (profile->heaps[i].head.n_snaps > 0)
+            profile->is_lean = false;
     for (uint32_t i = 0; i < profile->n_heaps; i++) {
         struct tide_loaded *heap = &profile->heaps[i];
         TIDE_TRY(tideP_load_records(profile, heap));
@@ -253,19 +263,27 @@ static enum tide_err load(struct tide_profile *profile,
     return TIDE_OK;
 }
 
-enum tide_err tideP_reader_open(const char *path, struct tide_profile **out,
-                                struct tide_p_problem *problem)
+static void close_file(struct tide_profile *profile)
+{
+    if (profile->fd >= 0)
+        close(profile->fd);
+    profile->fd = -1;
+}
+
+static enum tide_err open_profile(const char *path, bool is_lean,
+                                  struct tide_profile **out,
+                                  struct tide_p_problem *problem)
 {
     struct tide_profile *profile = calloc(1, sizeof *profile);
     *problem = (struct tide_p_problem){.err = TIDE_OK};
     enum tide_err err = TIDE_ERR_NOMEM;
     if (profile != NULL) {
+        profile->is_lean = is_lean;
         err = open_file(path, &profile->fd, problem);
         if (err == TIDE_OK)
             err = load(profile, problem);
-        if (profile->fd >= 0)
-            close(profile->fd);
-        profile->fd = -1;
+        if (err != TIDE_OK || !profile->is_lean)
+            close_file(profile);
     }
     if (err == TIDE_OK) {
         *out = profile;
@@ -276,10 +294,24 @@ enum tide_err tideP_reader_open(const char *path, struct tide_profile **out,
     return err;
 }
 
+enum tide_err tideP_reader_open(const char *path, struct tide_profile **out,
+                                struct tide_p_problem *problem)
+{
+    return open_profile(path, false, out, problem);
+}
+
+enum tide_err tideP_reader_open_lean(const char *path,
+                                     struct tide_profile **out,
+                                     struct tide_p_problem *problem)
+{
+    return open_profile(path, true, out, problem);
+}
+
 void tideP_reader_close(struct tide_profile *profile_or_null)
 {
     if (profile_or_null == NULL)
         return;
+    close_file(profile_or_null);
     for (uint32_t i = 0; i < profile_or_null->n_heaps; i++) {
         struct tide_loaded *heap = &profile_or_null->heaps[i];
         free(heap->strings);
@@ -290,6 +322,12 @@ void tideP_reader_close(struct tide_profile *profile_or_null)
         free(heap->moments);
         free(heap->events);
         free(heap->floors);
+        free(heap->lives);
+        free(heap->objects);
+        free(heap->marks);
+        free(heap->snaps);
+        free(heap->targets);
+        free(heap->held);
     }
     free(profile_or_null->heaps);
     free(profile_or_null->extents);
@@ -338,8 +376,23 @@ const char *tideP_view_string(const struct tide_p_view *view, uint32_t offset,
     return text;
 }
 
+bool tideP_view_is_settled(const struct tide_p_view *view)
+{
+    const struct tide_p_heap *head = view->head;
+    uint64_t alloc = view->cells != NULL ? 0 : view->alloc_bytes;
+    uint64_t freed = view->cells != NULL ? 0 : view->freed_bytes;
+    if (head->state == TIDE_P_HEAP_CLOSED)
+        return true;
+    for (uint32_t i = 1; view->cells != NULL && i < view->n_cells; i++) {
+        alloc += view->cells[i].alloc_bytes;
+        freed += view->cells[i].freed_bytes + view->cells[i].closed_bytes;
+    }
+    return head->settled != 0 && alloc == head->settled_alloc_bytes &&
+           freed == head->settled_freed_bytes;
+}
+
 uint64_t tideP_cell_peak_bytes(const struct tide_p_heap *head,
-                               const struct tide_p_cell *cell)
+                               const struct tide_cell *cell)
 {
     if (head->peak_is_past != 0 && cell->peak_epoch == head->peak_epoch)
         return cell->peak_bytes;
@@ -348,7 +401,7 @@ uint64_t tideP_cell_peak_bytes(const struct tide_p_heap *head,
 }
 
 uint64_t tideP_cell_peak_blocks(const struct tide_p_heap *head,
-                                const struct tide_p_cell *cell)
+                                const struct tide_cell *cell)
 {
     if (head->peak_is_past != 0 && cell->peak_epoch == head->peak_epoch)
         return cell->peak_blocks;

@@ -211,20 +211,33 @@ uint64_t tideP_map_offset(const struct tide_map *map, uint64_t offset)
     return map->profile->file_bytes;
 }
 
-uint64_t tideP_map_read(const struct tide_map *map, void *out, uint64_t bytes)
+uint64_t tideP_map_read_at(const struct tide_map *map, uint64_t offset,
+                           void *out, uint64_t bytes)
 {
     uint64_t done = 0;
-    tide_assert(bytes <= map->bytes);
     for (uint32_t i = 0; i < map->n_extents && done < bytes; i++) {
         const struct tide_p_extent *e = &map->extents[i];
-        uint64_t want = extent_end(e) - extent_start(e);
+        const uint64_t whole = extent_end(e) - extent_start(e);
+        if (offset >= whole) {
+            offset -= whole;
+            continue;
+        }
+        uint64_t want = whole - offset;
         if (want > bytes - done)
             want = bytes - done;
-        const size_t got = tideP_read_at(map->profile->fd, (char *)out + done,
-                                         (size_t)want, extent_start(e));
+        const size_t got =
+            tideP_read_at(map->profile->fd, (char *)out + done, (size_t)want,
+                          extent_start(e) + offset);
         done += got;
+        offset = 0;
         if (got < want)
             break;
     }
     return done;
+}
+
+uint64_t tideP_map_read(const struct tide_map *map, void *out, uint64_t bytes)
+{
+    tide_assert(bytes <= map->bytes);
+    return tideP_map_read_at(map, 0, out, bytes);
 }

@@ -23,9 +23,12 @@
 static const size_t first_bytes[TIDE_P_SECTION_COUNT_] = {
     [TIDE_P_HEAD] = 4096,         [TIDE_P_STRINGS] = 16384,
     [TIDE_P_FUNCS] = 16384,       [TIDE_P_NODES] = 32768,
-    [TIDE_P_CELLS] = 65536,       [TIDE_P_CYCLES] = 16384,
+    [TIDE_P_CELLS] = 32768,       [TIDE_P_CYCLES] = 16384,
     [TIDE_P_MOMENTS] = 4096,      [TIDE_P_EVENTS] = 4096,
-    [TIDE_P_CELL_FLOORS] = 16384,
+    [TIDE_P_CELL_FLOORS] = 16384, [TIDE_P_LIVES] = 16384,
+    [TIDE_P_OBJECTS] = 4096,      [TIDE_P_MARKS] = 4096,
+    [TIDE_P_SNAPS] = 4096,        [TIDE_P_TARGETS] = 4096,
+    [TIDE_P_RESTS] = 32768,
 };
 
 void tideP_writer_lock(struct tide_writer *writer)
@@ -171,8 +174,8 @@ int tideP_writer_start_file(struct tide_writer *writer, const char *path,
         error = tideP_file_room(writer, writer->front_bytes + pieces_bytes,
                                 &offset);
     if (error == 0)
-        error =
-            tideP_file_map_over(writer, writer->header, writer->front_bytes, 0);
+        error = tideP_file_map_over(writer, writer->header, writer->front_bytes,
+                                    TIDE_P_HEADER_BYTES, 0);
     if (error == 0) {
         writer->used_bytes = writer->front_bytes;
         return 0;
@@ -284,7 +287,7 @@ int tideP_piece_to_file(struct tide_writer *writer, struct tide_piece *piece,
         piece->file_offset = offset;
     }
     if (with_map)
-        error = tideP_file_map_over(writer, tideP_piece_at(piece), bytes,
+        error = tideP_file_map_over(writer, tideP_piece_at(piece), bytes, bytes,
                                     piece->file_offset);
     else if (!tideP_file_is_ours(writer))
         error = EBADF;
@@ -517,14 +520,13 @@ enum tide_err tideP_section_open(struct tide_writer *writer, uint32_t heap,
 static void trim_piece(const struct tide_writer *writer,
                        struct tide_piece *piece)
 {
-    static const unsigned char zeros[TIDE_P_PAGE];
     const unsigned char *at = tideP_piece_at(piece);
     const uint32_t step = (uint32_t)(writer->unit_bytes / TIDE_P_PAGE);
     if (piece->ordinal + 1 != piece->section->n_extents ||
         piece->file_offset != 0)
         return;
     for (uint32_t i = piece->n_pages; i-- > step;) {
-        if (memcmp(at + (size_t)i * TIDE_P_PAGE, zeros, TIDE_P_PAGE) != 0)
+        if (!tideP_is_zero(at + (size_t)i * TIDE_P_PAGE, TIDE_P_PAGE))
             break;
         if (i % step == 0)
             piece->n_pages = i;

@@ -49,8 +49,9 @@ struct tide_places {
     bool is_open;
     struct tide_place folder; /* that was asked for */
     struct tide_place spare;  /* for who may not write there */
-    char asked[PATH_MAX];     /* as it was given, with its slash or "" */
-    char path[PATH_MAX];      /* the same, absolute, with its slash */
+    /* as it was given, with its slash or ""; behind it the same, absolute:
+       together, since both are short mostly and pages are not */
+    char asked[2 * PATH_MAX];
 };
 
 /* Holds the folder of this file, and the spare one.  errno is kept. */

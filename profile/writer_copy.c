@@ -94,13 +94,19 @@ static int save_heap(struct save *save, uint32_t heap)
     } parts[] = {
 #define PART(id, count, record)                                                \
  {TIDE_P_##id, &live->count, &head.count, sizeof(record)}
-        PART(CELL_FLOORS, n_floors, struct tide_p_floor),
+        PART(MARKS, n_marks, struct tide_p_mark),
+        PART(SNAPS, n_snaps, struct tide_p_snap),
+        PART(TARGETS, n_targets, struct tide_p_target),
         PART(EVENTS, n_events, struct tide_p_event),
         PART(MOMENTS, n_moments, struct tide_p_moment),
         PART(CYCLES, n_cycles, struct tide_p_cycle),
         PART(CELLS, n_cells, struct tide_p_cell),
+        PART(CELL_FLOORS, n_floors, struct tide_p_floor),
+        PART(LIVES, n_lives, struct tide_p_life),
+        PART(RESTS, n_rests, struct tide_p_rest),
         PART(NODES, n_nodes, struct tide_p_node),
         PART(FUNCS, n_funcs, struct tide_p_func),
+        PART(OBJECTS, n_objects, struct tide_p_object),
         PART(STRINGS, string_bytes, char),
 #undef PART
     };
@@ -108,9 +114,11 @@ static int save_heap(struct save *save, uint32_t heap)
     for (size_t i = 0; i < n_parts; i++)
         *parts[i].saved = TIDE_OBSERVE(parts[i].live);
     int error = save_section(save, heap, TIDE_P_HEAD, &head, sizeof head);
-    for (size_t i = n_parts; i-- > 0 && error == 0;)
-        error = save_records(save, heap, parts[i].id, *parts[i].saved,
-                             parts[i].record_bytes);
+    for (int id = 0; id < TIDE_P_SECTION_COUNT_; id++)
+        for (size_t i = 0; i < n_parts && error == 0; i++)
+            if ((int)parts[i].id == id)
+                error = save_records(save, heap, parts[i].id, *parts[i].saved,
+                                     parts[i].record_bytes);
     return error;
 }
 
@@ -192,10 +200,9 @@ enum tide_err tideP_writer_save(struct tide_writer *writer, const char *path)
 static void copy_pages(unsigned char *to, const unsigned char *from,
                        size_t bytes)
 {
-    static const unsigned char zeros[TIDE_P_PAGE];
     tide_assert(bytes % TIDE_P_PAGE == 0);
     for (size_t i = 0; i < bytes; i += TIDE_P_PAGE)
-        if (memcmp(from + i, zeros, TIDE_P_PAGE) != 0)
+        if (!tideP_is_zero(from + i, TIDE_P_PAGE))
             memcpy(to + i, from + i, TIDE_P_PAGE);
 }
 

@@ -197,7 +197,7 @@ int tideP_file_write(int fd, const void *data, size_t bytes, uint64_t offset)
 /* For file systems that cannot reserve: what is written is there. */
 static int write_zeros(int fd, uint64_t offset, uint64_t bytes)
 {
-    static const unsigned char zeros[16384];
+    const unsigned char zeros[TIDE_P_PAGE] = {0};
     while (bytes > 0) {
         const size_t n = bytes < sizeof zeros ? (size_t)bytes : sizeof zeros;
         const int error = tideP_file_write(fd, zeros, n, offset);
@@ -257,8 +257,9 @@ int tideP_file_room(struct tide_writer *writer, size_t want_bytes,
 }
 
 int tideP_file_map_over(struct tide_writer *writer, void *at, size_t bytes,
-                        uint64_t offset)
+                        size_t used_bytes, uint64_t offset)
 {
+    tide_assert(used_bytes <= bytes);
     tide_assert((uintptr_t)at % writer->unit_bytes == 0);
     tide_assert(bytes > 0 && bytes % writer->unit_bytes == 0);
     tide_assert(offset + bytes <= writer->file_bytes);
@@ -268,7 +269,7 @@ int tideP_file_map_over(struct tide_writer *writer, void *at, size_t bytes,
                        writer->fd, (off_t)offset);
     if (fresh == MAP_FAILED)
         return errno;
-    memcpy(fresh, at, bytes);
+    memcpy(fresh, at, used_bytes);
     if (mremap(fresh, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, at) !=
         MAP_FAILED)
         return 0;

@@ -18,6 +18,7 @@
 #include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 #include <sys/types.h>
 
 #include "writer.h"
@@ -81,6 +82,11 @@ tideP_directory(struct tide_p_header *header)
 static inline size_t tideP_round_up(size_t bytes, size_t unit_bytes)
 {
     return (bytes + unit_bytes - 1) / unit_bytes * unit_bytes;
+}
+
+static inline bool tideP_is_zero(const unsigned char *at, size_t bytes)
+{
+    return at[0] == 0 && memcmp(at, at + 1, bytes - 1) == 0;
 }
 
 static inline size_t tideP_piece_bytes(const struct tide_piece *piece)
@@ -154,9 +160,12 @@ TIDE_HIDDEN int tideP_file_write(int fd, const void *data, size_t bytes,
 /*
 ** Maps the file where memory is now, with its contents.  Nothing is changed
 ** when it fails.
+** used_bytes  the first of `bytes`; the others are 0 in both, and are not
+**             touched: pages that nobody needs take no memory.
 */
 TIDE_HIDDEN int tideP_file_map_over(struct tide_writer *writer, void *at,
-                                    size_t bytes, uint64_t offset);
+                                    size_t bytes, size_t used_bytes,
+                                    uint64_t offset);
 
 /* True when fd is the file; finds it again by its path if it was closed. */
 TIDE_HIDDEN bool tideP_file_is_ours(struct tide_writer *writer);

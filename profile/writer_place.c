@@ -55,13 +55,19 @@ static void close_place(struct tide_place *place)
     place->fd = -1;
 }
 
+/* The folder that was asked for, absolute. */
+static char *absolute_of(struct tide_places *places)
+{
+    return places->asked + strlen(places->asked) + 1;
+}
+
 /* "/here/" for "": what the folder's path is from the root. */
 static bool find_path(struct tide_places *places)
 {
-    char *at = places->path;
     const size_t n = strlen(places->asked);
+    char *at = absolute_of(places);
     if (places->asked[0] != '/') {
-        if (getcwd(at, sizeof places->path - n - 1) == NULL || at[0] != '/')
+        if (getcwd(at, PATH_MAX - n - 1) == NULL || at[0] != '/')
             return false;
         at += strlen(at);
         if (at[-1] != '/')
@@ -75,7 +81,7 @@ void tideP_places_open(struct tide_places *places, const char *path)
 {
     const int old_errno = errno;
     const size_t n = folder_length(path);
-    if (places->is_open || n >= sizeof places->asked - 1)
+    if (places->is_open || n >= PATH_MAX - 1)
         return;
     memcpy(places->asked, path, n);
     places->asked[n] = '\0';
@@ -98,7 +104,11 @@ static void copy_place(struct tide_place *place, const struct tide_place *from)
 void tideP_places_copy(struct tide_places *places,
                        const struct tide_places *from)
 {
-    *places = *from;
+    const char *absolute = from->asked + strlen(from->asked) + 1;
+    const size_t bytes =
+        (size_t)(absolute - from->asked) + strlen(absolute) + 1;
+    places->is_open = from->is_open;
+    memcpy(places->asked, from->asked, bytes);
     copy_place(&places->folder, &from->folder);
     copy_place(&places->spare, &from->spare);
 }
@@ -123,13 +133,13 @@ static bool set_path(struct tide_writer *writer, const char *folder,
 
 int tideP_place_create(struct tide_writer *writer, const char *path)
 {
-    const struct tide_places *places = &writer->places;
+    struct tide_places *places = &writer->places;
     const size_t n = folder_length(path);
     const bool is_same = places->is_open && n == strlen(places->asked) &&
                          memcmp(path, places->asked, n) == 0;
     if (!is_same || !is_place_ours(&places->folder))
         return ENOENT;
-    if (!set_path(writer, places->path, path + n))
+    if (!set_path(writer, absolute_of(places), path + n))
         return ENAMETOOLONG;
     return tideP_file_create(places->folder.fd, path + n, &writer->fd);
 }

@@ -44,6 +44,14 @@ const struct tide_r_func *tideR_diff_func(const struct tide_diff *diff,
     return &model->funcs[model == diff->now ? row.now : row.base];
 }
 
+const struct tide_r_target *tideR_diff_target(const struct tide_diff *diff,
+                                              uint32_t pair)
+{
+    const struct tide_r_pair row = diff->targets[pair];
+    const struct tide_model *model = tideR_diff_model(diff, row);
+    return &model->targets[model == diff->now ? row.now : row.base];
+}
+
 bool tideR_diff_is_noise(uint64_t base, uint64_t now)
 {
     const uint64_t most = base > now ? base : now;
@@ -223,6 +231,7 @@ static enum tide_err merge_all(struct merge *m)
         TIDE_TRY(tideR_match_open(m->match_or_null));
     TIDE_TRY(merge_funcs(m));
     TIDE_TRY(merge_lines(m));
+    TIDE_TRY(tideR_match_targets(m->diff));
     return merge_trees(m);
 }
 
@@ -253,6 +262,7 @@ void tideR_diff_close(struct tide_diff *diff)
 {
     free(diff->funcs);
     free(diff->lines);
+    free(diff->targets);
     free(diff->nodes);
     *diff = (struct tide_diff){0};
 }

@@ -5,7 +5,8 @@
 ** (else by file name, where only one is left on each side), functions by
 ** source, name and ordinal in the file, lines by their text where both
 ** versions of the source are at hand, else by their distance from the first
-** line of their function.  An edit above a function so unmatches nothing.
+** line of their function, targets by group, name and file.  An edit above a
+** function so unmatches nothing.
 ** Every row of either model stands in exactly one pair.
 **
 ** Without a base there is one model, and every row is of it: what renders a
@@ -42,9 +43,11 @@ struct tide_diff {
     const struct tide_model *now;
     struct tide_r_pair *funcs;      /* 0 is the root of both */
     struct tide_r_pair *lines;      /* 0 is unused */
+    struct tide_r_pair *targets;    /* 0 is the rest of both */
     struct tide_r_both_node *nodes; /* 0 is the root; parents come first */
     uint32_t n_funcs;
     uint32_t n_lines;
+    uint32_t n_targets;
     uint32_t n_nodes;
     bool has_texts; /* lines were matched by their text */
 };
@@ -72,7 +75,11 @@ void tideR_diff_close(struct tide_diff *diff);
 const struct tide_r_func *tideR_diff_func(const struct tide_diff *diff,
                                           uint32_t pair);
 
-/* The model that tideR_diff_func took it from. */
+/* The target of a pair, in the same way. */
+const struct tide_r_target *tideR_diff_target(const struct tide_diff *diff,
+                                              uint32_t pair);
+
+/* The model that these took it from. */
 const struct tide_model *tideR_diff_model(const struct tide_diff *diff,
                                           struct tide_r_pair pair);
 

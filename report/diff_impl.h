@@ -32,4 +32,7 @@ void tideR_match_close(struct tide_r_match *match);
 uint32_t tideR_match_line(const struct tide_r_match *match, uint32_t func,
                           uint32_t line);
 
+/* Fills diff->targets.  Errors: NOMEM. */
+enum tide_err tideR_match_targets(struct tide_diff *diff);
+
 #endif

@@ -88,6 +88,36 @@ static void put_kinds(struct tide_r_json *json, const struct tide_diff *diff)
     tideR_json_close(json, '}');
 }
 
+static void put_age_list(struct tide_r_json *json, const char *name,
+                         const char *suffix, const int64_t ages[TIDE_R_AGES])
+{
+    char key[64];
+    snprintf(key, sizeof key, "%s%s", name, suffix);
+    tideR_json_open(json, key, '[');
+    for (unsigned i = 0; i < TIDE_R_AGES; i++)
+        tideR_json_int(json, NULL, ages[i]);
+    tideR_json_close(json, ']');
+}
+
+/* Lists, as other counters: the new one, the base, the difference. */
+static void put_ages(struct tide_r_json *json, const char *name,
+                     const struct tide_r_counts *base,
+                     const struct tide_r_counts *now, bool is_blocks)
+{
+    uint64_t b[TIDE_R_AGES], n[TIDE_R_AGES];
+    int64_t lists[3][TIDE_R_AGES];
+    tideR_ages(base, is_blocks, b);
+    tideR_ages(now, is_blocks, n);
+    for (unsigned i = 0; i < TIDE_R_AGES; i++) {
+        lists[0][i] = (int64_t)n[i];
+        lists[1][i] = (int64_t)b[i];
+        lists[2][i] = (int64_t)(n[i] - b[i]);
+    }
+    put_age_list(json, name, "", lists[0]);
+    put_age_list(json, name, "_base", lists[1]);
+    put_age_list(json, name, "_delta", lists[2]);
+}
+
 static void put_line(struct tide_r_json *json, const struct tide_diff *diff,
                      const struct tide_r_drow *row)
 {
@@ -111,6 +141,8 @@ static void put_line(struct tide_r_json *json, const struct tide_diff *diff,
                 (uint64_t)n->moved_bytes);
     put_counter(json, "peak_live_bytes", b->peak_bytes, n->peak_bytes);
     put_counter(json, "died_young_bytes", b->young_bytes, n->young_bytes);
+    put_ages(json, "age_bytes", b, n, false);
+    put_ages(json, "age_blocks", b, n, true);
 }
 
 static void put_func(struct tide_r_json *json, const struct tide_diff *diff,
@@ -136,6 +168,27 @@ static void put_func(struct tide_r_json *json, const struct tide_diff *diff,
     put_counter(json, "live_bytes", b->counts.live_bytes, n->counts.live_bytes);
 }
 
+static void put_target(struct tide_r_json *json, const struct tide_diff *diff,
+                       const struct tide_r_drow *row)
+{
+    const struct tide_r_target *t = tideR_diff_target(diff, row->pair);
+    const struct tide_model *model =
+        tideR_diff_model(diff, diff->targets[row->pair]);
+    const struct tide_r_side *b = &row->base;
+    const struct tide_r_side *n = &row->now;
+    if (t->sort == TIDE_R_TARGET_REST)
+        tideR_json_str(json, "group", "");
+    else
+        put_string(json, "group", model, model->groups[t->group].name);
+    put_string(json, "target", model, t->name);
+    put_string(json, "source", model, t->source);
+    tideR_json_int(json, "line", t->linedefined);
+    put_four(json, &b->counts, &n->counts);
+    put_counter(json, "calls", b->calls, n->calls);
+    put_counter(json, "bytes_per_call", b->per_call, n->per_call);
+    put_counter(json, "max_call_bytes", b->worst, n->worst);
+}
+
 static enum tide_err put_rows(struct tide_r_json *json, const char *key,
                               const struct tide_diff *diff, enum tide_r_by by,
                               const struct tide_r_query *query)
@@ -150,6 +203,8 @@ static enum tide_err put_rows(struct tide_r_json *json, const char *key,
         put_state(json, pick.rows[i].has_base, pick.rows[i].has_now);
         if (by == TIDE_R_BY_LINE)
             put_line(json, diff, &pick.rows[i]);
+        else if (by == TIDE_R_BY_TARGET)
+            put_target(json, diff, &pick.rows[i]);
         else
             put_func(json, diff, &pick.rows[i]);
         tideR_json_close(json, '}');
@@ -196,10 +251,13 @@ static uint32_t stack_of(const struct tide_model *model, uint32_t node,
     return i;
 }
 
-/* Stacks without any Lua line are in no list, as in a report. */
-static bool has_lua_line(const struct tide_diff *diff,
-                         const struct tide_r_both_node *node)
+/* Stacks without any Lua line are in no list but with C frames, as in a report.
+ */
+static bool is_listed(const struct tide_diff *diff,
+                      const struct tide_r_both_node *node)
 {
+    if (diff->now->has_native || diff->base_or_null->has_native)
+        return true;
     return node->nodes.now != TIDE_R_NONE
                ? diff->now->nodes[node->nodes.now].lua_frame != TIDE_R_NONE
                : diff->base_or_null->nodes[node->nodes.base].lua_frame !=
@@ -238,8 +296,8 @@ static enum tide_err put_stacks(struct tide_r_json *json,
     TIDE_FAIL_IF(path == NULL, TIDE_ERR_NOMEM);
     tideR_json_break(json);
     tideR_json_open(json, "stacks", '[');
-    for (uint32_t i = 1; i < diff->n_nodes; i++)
-        if (has_lua_line(diff, &diff->nodes[i]))
+    for (uint32_t i = 0; i < diff->n_nodes; i++)
+        if (is_listed(diff, &diff->nodes[i]))
             for (uint32_t kind = 0; kind < TIDE_KIND_COUNT_; kind++)
                 put_stack(json, diff, i, kind, path);
     tideR_json_close(json, ']');
@@ -274,6 +332,7 @@ enum tide_err tideR_diff_json(const struct tide_diff *diff,
     put_summary(&json, diff);
     TIDE_TRY(put_rows(&json, "lines", diff, TIDE_R_BY_LINE, query));
     TIDE_TRY(put_rows(&json, "functions", diff, TIDE_R_BY_FUNCTION, query));
+    TIDE_TRY(put_rows(&json, "targets", diff, TIDE_R_BY_TARGET, query));
     TIDE_TRY(put_stacks(&json, diff));
     tideR_json_findings(&json, diff->now);
     tideR_json_close(&json, '}');

@@ -12,7 +12,7 @@
 
 #define FAIR_LEAST 0.9 /* of the base's length */
 #define FAIR_MOST  1.1
-#define LABEL_MAX  (2 * TIDE_P_STRING_MAX + 32)
+#define LABEL_MAX  (3 * TIDE_P_STRING_MAX + 32)
 
 struct order {
     enum tide_r_sort sort;
@@ -68,12 +68,25 @@ static void fill_func(const struct tide_model *model, uint32_t index,
     set_calls(side, func, func->total_bytes);
 }
 
+static void fill_target(const struct tide_model *model, uint32_t index,
+                        struct tide_r_side *side)
+{
+    const struct tide_r_target *target = &model->targets[index];
+    const uint64_t bytes = target->counts.alloc_bytes;
+    side->counts = target->counts;
+    side->total_bytes = bytes;
+    side->calls = target->calls;
+    side->per_call = target->calls > 0 ? bytes / target->calls : 0;
+    side->worst = target->max_call_bytes;
+}
+
 static void fill_pair(const struct tide_diff *diff, struct tide_r_pair pair,
                       void (*fill)(const struct tide_model *, uint32_t,
                                    struct tide_r_side *),
                       struct tide_r_drow *row)
 {
-    const bool is_root = fill == fill_func && row->pair == 0;
+    const bool is_root =
+        (fill == fill_func || fill == fill_target) && row->pair == 0;
     row->has_base = pair.base != TIDE_R_NONE || is_root;
     row->has_now = pair.now != TIDE_R_NONE || is_root;
     if (row->has_base)
@@ -90,6 +103,8 @@ static void fill_row(const struct tide_diff *diff, enum tide_r_by by,
         fill_pair(diff, diff->lines[index], fill_line, row);
     } else if (by == TIDE_R_BY_FUNCTION) {
         fill_pair(diff, diff->funcs[index], fill_func, row);
+    } else if (by == TIDE_R_BY_TARGET) {
+        fill_pair(diff, diff->targets[index], fill_target, row);
     } else {
         row->has_base = row->has_now = true;
         row->base.counts = diff->base_or_null->kinds[index];
@@ -115,6 +130,16 @@ static bool is_wanted(const struct tide_diff *diff, enum tide_r_by by,
     if (by == TIDE_R_BY_KIND)
         return regexec(&query->filter, tideC_kind_name(row->pair), 0, NULL,
                        0) == 0;
+    if (by == TIDE_R_BY_TARGET) {
+        const struct tide_r_target *t = tideR_diff_target(diff, row->pair);
+        const struct tide_model *of =
+            tideR_diff_model(diff, diff->targets[row->pair]);
+        snprintf(text, sizeof text, "%s %s:%" PRIu32 " %s",
+                 tideR_strtab_text(&of->strings, of->groups[t->group].name),
+                 tideR_strtab_text(&of->strings, t->source), t->linedefined,
+                 tideR_strtab_text(&of->strings, t->name));
+        return regexec(&query->filter, text, 0, NULL, 0) == 0;
+    }
     const bool is_line = by == TIDE_R_BY_LINE;
     const struct tide_r_pair pair =
         is_line ? diff->lines[row->pair] : diff->funcs[row->pair];
@@ -160,6 +185,7 @@ static uint32_t n_rows(const struct tide_diff *diff, enum tide_r_by by)
 {
     return by == TIDE_R_BY_LINE       ? diff->n_lines
            : by == TIDE_R_BY_FUNCTION ? diff->n_funcs
+           : by == TIDE_R_BY_TARGET   ? diff->n_targets
                                       : TIDE_KIND_COUNT_;
 }
 

@@ -34,7 +34,7 @@ struct tide_r_dpick {
 };
 
 /*
-** Picks rows.  by  line, function, kind.
+** Picks rows.  by  line, function, target, kind.
 ** has_noise  rows that changed within the noise are picked as well.
 ** out        closed by tideR_dpick_close.
 ** Errors: NOMEM.

@@ -14,7 +14,7 @@
 #include "text_impl.h"
 
 #define LABEL_LEAST 24u /* columns of "source:line function" */
-#define LABEL_MAX   (2 * TIDE_P_STRING_MAX + 64)
+#define LABEL_MAX   (3 * TIDE_P_STRING_MAX + 64)
 
 #define RED   "\x1b[31m"
 #define GREEN "\x1b[32m"
@@ -125,6 +125,14 @@ static void put_run(const struct tide_r_page *page, const char *title,
     tideR_puts(page->sink, title);
     tideR_put_cell(page, text, n, page->columns - 6, TIDE_R_CUT_TAIL, false);
     tideR_paint(page, TIDE_R_PLAIN);
+    if (tideR_is_import(model)) {
+        tideR_printf(
+            page->sink, "\n      %.*s; %s, length not known\n",
+            (int)strnlen(header->tier_reason, sizeof header->tier_reason),
+            header->tier_reason,
+            tideR_bytes_text((int64_t)model->totals.alloc_bytes, bytes));
+        return;
+    }
     tideR_printf(page->sink, "\n      pid %" PRIu32 ", %s; %s in %s blocks%s\n",
                  header->pid,
                  tideR_duration_text((uint64_t)(model->seconds * 1e9), length),
@@ -167,10 +175,14 @@ static void put_sums(const struct tide_r_page *page,
 static void put_advice(const struct tide_r_page *page,
                        const struct tide_diff *diff)
 {
+    const bool is_known =
+        !tideR_is_import(diff->base_or_null) && !tideR_is_import(diff->now);
     tideR_puts(page->sink, "\n");
     tideR_put_wrapped(
         page, "", "  ",
-        tideR_diff_is_fair(diff)
+        !is_known ? "How long a run took is not known: compare B/call and "
+                    "worst; totals grow with the time."
+        : tideR_diff_is_fair(diff)
             ? "The runs took about as long: all columns may be compared."
             : "The runs differ in length: compare figures per second, B/call "
               "and worst; totals grow with the time.");
@@ -184,6 +196,26 @@ static void put_advice(const struct tide_r_page *page,
 
 /* ---- rows --------------------------------------------------------------- */
 
+static size_t target_label(const struct tide_diff *diff,
+                           const struct tide_r_drow *row, char *out)
+{
+    const struct tide_r_target *t = tideR_diff_target(diff, row->pair);
+    const struct tide_model *model =
+        tideR_diff_model(diff, diff->targets[row->pair]);
+    const char *group =
+        tideR_strtab_text(&model->strings, model->groups[t->group].name);
+    const char *name = tideR_strtab_text(&model->strings, t->name);
+    const char *source = tideR_strtab_text(&model->strings, t->source);
+    int n;
+    if (t->linedefined > 0)
+        n = snprintf(out, LABEL_MAX, "%s  %s  %s:%" PRIu32, group, name, source,
+                     t->linedefined);
+    else
+        n = snprintf(out, LABEL_MAX, "%s  %s",
+                     t->sort == TIDE_R_TARGET_REST ? "-" : group, name);
+    return n < 0 ? 0 : (size_t)n < LABEL_MAX ? (size_t)n : LABEL_MAX - 1;
+}
+
 static size_t label_of(const struct tide_diff *diff, enum tide_r_by by,
                        const struct tide_r_drow *row, char *out)
 {
@@ -192,6 +224,8 @@ static size_t label_of(const struct tide_diff *diff, enum tide_r_by by,
         n = snprintf(out, LABEL_MAX, "%s", tideC_kind_name(row->pair));
         return (size_t)n;
     }
+    if (by == TIDE_R_BY_TARGET)
+        return target_label(diff, row, out);
     const bool is_line = by == TIDE_R_BY_LINE;
     const struct tide_r_pair pair =
         is_line ? diff->lines[row->pair] : diff->funcs[row->pair];
@@ -226,6 +260,7 @@ static void put_titles(const struct tide_r_page *page, enum tide_r_by by)
         [TIDE_R_BY_LINE] = "line and function",
         [TIDE_R_BY_FUNCTION] = "function",
         [TIDE_R_BY_KIND] = "kind",
+        [TIDE_R_BY_TARGET] = "group and target",
     };
     tideR_paint(page, TIDE_R_BOLD);
     tideR_printf(page->sink, "%10s  %9s  %9s  %8s  ", "change", "base", "new",
@@ -285,6 +320,7 @@ static enum tide_err put_rows(const struct tide_r_page *page,
         tideR_printf(page->sink, "\n%s by change of %s%s\n",
                      by == TIDE_R_BY_LINE       ? "lines"
                      : by == TIDE_R_BY_FUNCTION ? "functions"
+                     : by == TIDE_R_BY_TARGET   ? "targets"
                                                 : "kinds",
                      tideR_sort_words(page->query->sort),
                      page->query->is_reversed ? ", reversed" : "");

@@ -119,9 +119,10 @@ static int compare_findings(const void *pa, const void *pb)
 enum tide_err tideR_find(struct tide_model *model)
 {
     TIDE_TRY(tideR_find_lines(model));
-    tideR_find_gc(model);
+    TIDE_TRY(tideR_find_gc(model));
     find_peak(model);
     find_foreign_memory(model);
+    tideR_find_failure(model);
     qsort(model->findings, model->n_findings, sizeof *model->findings,
           compare_findings);
     return TIDE_OK;

@@ -34,10 +34,21 @@ const char *tideR_place(const struct tide_model *model, uint32_t line_row,
 /* Lines that leak, make garbage, make huge blocks (findlines.c). */
 enum tide_err tideR_find_lines(struct tide_model *model);
 
+/* A stop, and what was allocated before the restart. */
+struct tide_r_stop {
+    const struct tide_r_event *event; /* NULL: none */
+    uint64_t bytes;
+    double seconds;
+    bool is_restarted;
+};
+
+/* i  index of an event, which is a stop. */
+struct tide_r_stop tideR_stop_of(const struct tide_model *model, uint32_t i);
+
 /* Whether the collector was stopped and all that followed is its garbage. */
 bool tideR_is_left_stopped(const struct tide_model *model);
 
-/* What the collector does, and what is done to it (findgc.c). */
-void tideR_find_gc(struct tide_model *model);
+/* The collector, and what is done to it (findgc.c).  Errors: NOMEM. */
+enum tide_err tideR_find_gc(struct tide_model *model);
 
 #endif

@@ -6,8 +6,11 @@
 ** called churn.
 */
 #include <stdlib.h>
+#include <string.h>
 
 #include "findings.h"
+#include "gcview.h"
+#include "model_impl.h"
 
 #define KIB ((uint64_t)1 << 10)
 #define MIB ((uint64_t)1 << 20)
@@ -15,25 +18,35 @@
 #define LEAKS_MAX      8u
 #define CHURNS_MAX     3u
 #define HUGE_MAX       3u
+#define SINGLE_MAX     2u
 #define COROUTINES_MAX 2u
 #define REHASH_MAX     2u
 
 #define LEAK_BYTES      (4 * KIB) /* growth, at least */
 #define LEAK_PER_CYCLE  256.0
+#define LEAK_SURELY     1024.0 /* bytes a cycle: told in any case */
 #define CHURN_BYTES     MIB
 #define CHURN_BLOCKS    100u
 #define CONCAT_BYTES    256u /* a string of that size is made of pieces */
 #define HUGE_BYTES      MIB
-#define REHASH_BYTES    (256 * KIB)
+#define SINGLE_PART     8u /* of the heap's peak: one block, at least ... */
+#define SINGLE_STORAGE  4u /* ... and a part of a table */
+#define REGROWN_COUNT   8u
+#define REGROWN_BYTES   (192 * KIB)
 #define COROUTINE_COUNT 100u
+#define FRAMES_TOLD     3u /* of a stack */
 
 /* What is counted of every line beside the model's rows. */
 struct line_facts {
-    struct tide_r_trend trend;
+    struct tide_r_trend trend; /* in the heap where it leaks most */
+    double leak_bytes;         /* by which it grew there; 0: it is no leak */
+    uint32_t first_cycle;      /* that the trend was looked at */
+    uint32_t last_cycle;
     uint64_t concat_bytes; /* strings made by the line itself, not by C */
     uint64_t concat_blocks;
     uint64_t coroutine_blocks; /* alive: a thread and its first stack each */
     uint64_t coroutine_made;
+    const struct tide_r_block *largest; /* NULL: it had no huge one */
 };
 
 struct search {
@@ -41,6 +54,17 @@ struct search {
     struct line_facts *facts;
     bool *is_taken; /* the line has its finding */
 };
+
+static void gather_largest(const struct search *search)
+{
+    const struct tide_model *model = search->model;
+    for (uint32_t i = model->n_blocks; i-- > 0;) { /* the largest comes first */
+        const struct tide_r_block *block = &model->blocks[i];
+        const uint32_t node = model->stacks[block->stack].node;
+        const uint32_t frame = model->nodes[node].lua_frame;
+        search->facts[model->frames[frame].line_row].largest = block;
+    }
+}
 
 static void gather_facts(const struct search *search)
 {
@@ -62,10 +86,6 @@ static void gather_facts(const struct search *search)
             facts->coroutine_made += c.alloc_blocks;
         }
     }
-    for (uint32_t i = 1; i < model->n_lines; i++)
-        search->facts[i].trend = tideR_trend(
-            &model->floors, model->floors.bytes + (size_t)i * TIDE_P_FLOORS,
-            model->lines[i].counts.live_bytes);
 }
 
 /* The line for which `measure` says most, of those not taken; NONE: none. */
@@ -87,14 +107,18 @@ static uint32_t best_line(const struct search *search, measure_fn measure)
 
 /* ---- leaks ---- */
 
-/* Results that pile up in a batch rise as well: doubt takes more bytes. */
-static double leak_of(const struct search *search, uint32_t line)
+/*
+** Results that pile up in a batch rise as well: doubt takes more bytes, and
+** what is little by cycle a fiftieth of the heap.
+*/
+static double leak_of_trend(const struct tide_r_floors *floors,
+                            const struct tide_r_trend *t)
 {
-    const struct tide_r_floors *floors = &search->model->floors;
-    const struct tide_r_trend *t = &search->facts[line].trend;
     const double growth = (double)t->last_bytes - (double)t->first_bytes;
-    if (t->confidence == 1 &&
-        growth * 10 < (double)floors->heap[floors->n_work - 1])
+    const double heap = (double)floors->heap[floors->n_work - 1];
+    if ((t->confidence == 1 && growth * 10 < heap) ||
+        (t->confidence == 2 && t->growth_per_cycle < LEAK_SURELY &&
+         growth * 50 < heap))
         return 0;
     return t->confidence > 0 && growth >= (double)LEAK_BYTES &&
                    t->growth_per_cycle >= LEAK_PER_CYCLE
@@ -102,12 +126,61 @@ static double leak_of(const struct search *search, uint32_t line)
                : 0;
 }
 
+static void judge_line(const struct tide_r_floors *floors, uint32_t line,
+                       const struct tide_r_counts *counts,
+                       struct line_facts *facts)
+{
+    const uint64_t *row = floors->bytes + (size_t)line * TIDE_P_FLOORS;
+    const struct tide_r_trend trend = tideR_trend(floors, row, counts);
+    const double leak_bytes = leak_of_trend(floors, &trend);
+    if (leak_bytes <= facts->leak_bytes)
+        return;
+    facts->trend = trend;
+    facts->leak_bytes = leak_bytes;
+    facts->first_cycle = floors->cycles[floors->n_work - 1 - trend.n_steps];
+    facts->last_cycle = floors->cycles[floors->n_work - 1];
+}
+
+static enum tide_err judge_heap(const struct search *search, uint32_t heap,
+                                struct tide_r_counts *lines)
+{
+    const struct tide_model *model = search->model;
+    struct tide_r_floors floors;
+    const enum tide_err err = tideR_floors_open(model, heap, &floors);
+    if (err == TIDE_OK && floors.n_work >= 2) {
+        tideR_heap_counts(model, heap, lines);
+        for (uint32_t i = 1; i < model->n_lines; i++)
+            judge_line(&floors, i, &lines[i], &search->facts[i]);
+    }
+    tideR_floors_close(&floors);
+    return err;
+}
+
+/* Each heap by itself: one that leaks may stand beside others that do not. */
+static enum tide_err judge_heaps(const struct search *search)
+{
+    const struct tide_model *model = search->model;
+    const uint32_t n = tideP_reader_n_heaps(model->profile);
+    struct tide_r_counts *lines = calloc(model->n_lines, sizeof *lines);
+    enum tide_err err = lines != NULL ? TIDE_OK : TIDE_ERR_NOMEM;
+    for (uint32_t heap = 0; heap < n && err == TIDE_OK; heap++)
+        if (tideP_reader_heap(model->profile, heap)->n_columns >= 2)
+            err = judge_heap(search, heap, lines);
+    free(lines);
+    return err;
+}
+
+static double leak_of(const struct search *search, uint32_t line)
+{
+    return search->facts[line].leak_bytes;
+}
+
 static void put_leak(const struct search *search, uint32_t line)
 {
     static const char *const words[] = {"", "low", "medium", "high"};
     struct tide_model *model = search->model;
-    const struct tide_r_floors *floors = &model->floors;
-    const struct tide_r_trend *t = &search->facts[line].trend;
+    const struct line_facts *facts = &search->facts[line];
+    const struct tide_r_trend *t = &facts->trend;
     const uint64_t growth = t->last_bytes - t->first_bytes;
     char a[TIDE_R_UNIT_MAX], b[TIDE_R_UNIT_MAX], c[TIDE_R_UNIT_MAX];
     char place[TIDE_R_PLACE_MAX];
@@ -115,7 +188,8 @@ static void put_leak(const struct search *search, uint32_t line)
         model, "leak", line, growth, (double)growth * 4 + 1e6 * t->confidence,
         "%s looks like a leak (confidence %s): what it made and what is still "
         "held grew from %s to %s, by %s with each collection, and goes on; "
-        "find what keeps it: a table never cleared, a callback never removed",
+        "unless that is the run's result, find what keeps it: a table never "
+        "cleared, a callback never removed",
         tideR_place(model, line, place), words[t->confidence],
         tideR_bytes_text((int64_t)t->first_bytes, a),
         tideR_bytes_text((int64_t)t->last_bytes, b),
@@ -127,9 +201,8 @@ static void put_leak(const struct search *search, uint32_t line)
     tideR_fact(finding, "growth_bytes_per_min", t->growth_per_min);
     tideR_fact(finding, "floors", t->n_steps + 1);
     tideR_fact(finding, "rises", t->n_rises);
-    tideR_fact(finding, "first_cycle",
-               floors->cycles[floors->n_work - 1 - t->n_steps]);
-    tideR_fact(finding, "last_cycle", floors->cycles[floors->n_work - 1]);
+    tideR_fact(finding, "first_cycle", facts->first_cycle);
+    tideR_fact(finding, "last_cycle", facts->last_cycle);
 }
 
 /* ---- churn ---- */
@@ -197,35 +270,112 @@ static void put_churn(const struct search *search, uint32_t line)
 
 /* ---- huge blocks ---- */
 
-/* The kind with huge blocks that has most bytes; NULL: none. */
-static const struct tide_r_line_kind *huge_kind(const struct tide_model *model,
-                                                uint32_t line)
+/* The kind with huge blocks that has most bytes; TIDE_KIND_COUNT_: none. */
+static unsigned huge_kind(const struct tide_model *model, uint32_t line,
+                          struct tide_r_line_kind rows[TIDE_KIND_COUNT_])
 {
-    const struct tide_r_line_kind *best = NULL;
-    for (uint32_t i = model->lines[line].first_kind; i != TIDE_R_NONE;
-         i = model->line_kinds[i].next) {
-        const struct tide_r_line_kind *row = &model->line_kinds[i];
-        if (row->alloc_blocks > 0 &&
-            row->alloc_bytes / row->alloc_blocks >= HUGE_BYTES &&
-            (best == NULL || row->alloc_bytes > best->alloc_bytes))
-            best = row;
-    }
+    unsigned best = TIDE_KIND_COUNT_;
+    tideR_line_kinds(model, line, rows);
+    for (unsigned i = 0; i < TIDE_KIND_COUNT_; i++)
+        if (rows[i].alloc_blocks > 0 &&
+            rows[i].alloc_bytes / rows[i].alloc_blocks >= HUGE_BYTES &&
+            (best == TIDE_KIND_COUNT_ ||
+             rows[i].alloc_bytes > rows[best].alloc_bytes))
+            best = i;
     return best;
 }
 
+/* ---- one huge block ---- */
+
+/* No small part of what the heap ever held.  Tables have large parts anyway. */
+static double single_of(const struct search *search, uint32_t line)
+{
+    const struct tide_model *model = search->model;
+    const struct tide_r_block *block = search->facts[line].largest;
+    struct tide_r_line_kind rows[TIDE_KIND_COUNT_];
+    if (block == NULL || block->record->bytes < HUGE_BYTES)
+        return 0;
+    const unsigned kind = huge_kind(model, line, rows);
+    if (kind < TIDE_KIND_COUNT_ && rows[kind].alloc_blocks > 1 &&
+        block->record->n_blocks > 1)
+        return 0; /* they are many */
+    const uint64_t part =
+        model->stacks[block->stack].cell_kind == TIDE_KIND_STORAGE
+            ? SINGLE_STORAGE
+            : SINGLE_PART;
+    return block->record->bytes >= model->totals.peak_bytes / part
+               ? (double)block->record->bytes
+               : 0;
+}
+
+/* ", among 99,999 others of 52 B in the mean"; "": it is the only one. */
+static void put_others(const struct tide_model *model, uint32_t line,
+                       const struct tide_r_block *block, char *out,
+                       size_t out_bytes)
+{
+    struct tide_r_line_kind rows[TIDE_KIND_COUNT_];
+    char a[TIDE_R_UNIT_MAX], b[TIDE_R_UNIT_MAX];
+    tideR_line_kinds(model, line, rows);
+    const struct tide_r_line_kind *n =
+        &rows[model->stacks[block->stack].cell_kind];
+    out[0] = '\0';
+    if (n->alloc_blocks > 1 && n->alloc_bytes >= block->record->bytes)
+        snprintf(
+            out, out_bytes, ", among %s others of %s in the mean",
+            tideR_count_text((int64_t)n->alloc_blocks - 1, a),
+            tideR_bytes_text((int64_t)((n->alloc_bytes - block->record->bytes) /
+                                       (n->alloc_blocks - 1)),
+                             b));
+}
+
+static void put_single(const struct search *search, uint32_t line)
+{
+    struct tide_model *model = search->model;
+    const struct tide_r_block *block = search->facts[line].largest;
+    const struct tide_p_huge *r = block->record;
+    const double s = tideR_gc_seconds(model, r->mono_ns);
+    char a[TIDE_R_UNIT_MAX], b[TIDE_R_UNIT_MAX], c[TIDE_R_UNIT_MAX];
+    char others[80], place[TIDE_R_PLACE_MAX], stack[TIDE_R_PLACE_MAX];
+    put_others(model, line, block, others, sizeof others);
+    tideR_stack_place(model, block->stack, FRAMES_TOLD, stack, sizeof stack);
+    struct tide_r_finding *finding = tideR_finding(
+        model, "memory", line, r->bytes, (double)r->bytes / 2,
+        "%s made one block of %s%s: %s of the heap's peak, %s after the start, "
+        "by %s; work on pieces, or limit what is asked for",
+        tideR_place(model, line, place), tideR_bytes_text((int64_t)r->bytes, a),
+        others,
+        tideR_share_text((int64_t)r->bytes, (int64_t)model->totals.peak_bytes,
+                         b),
+        tideR_duration_text((uint64_t)(s * 1e9), c), stack);
+    tideR_fact(finding, "largest_bytes", (double)r->bytes);
+    tideR_fact(finding, "seconds", s);
+    tideR_fact(finding, "cycle", r->cycle);
+    tideR_fact(finding, "huge_blocks", (double)r->n_blocks);
+    tideR_fact(finding, "heap_peak_bytes", (double)model->totals.peak_bytes);
+}
+
+/* ---- many of them ---- */
+
 static double huge_of(const struct search *search, uint32_t line)
 {
-    const struct tide_r_line_kind *row = huge_kind(search->model, line);
-    return row != NULL &&
-                   row->alloc_bytes >= search->model->totals.alloc_bytes / 20
-               ? (double)row->alloc_bytes
+    const struct tide_model *model = search->model;
+    const uint64_t least = model->totals.alloc_bytes / 20;
+    struct tide_r_line_kind rows[TIDE_KIND_COUNT_];
+    if (model->lines[line].counts.alloc_bytes < least ||
+        single_of(search, line) > 0)
+        return 0;
+    const unsigned kind = huge_kind(model, line, rows);
+    return kind < TIDE_KIND_COUNT_ && rows[kind].alloc_bytes >= least
+               ? (double)rows[kind].alloc_bytes
                : 0;
 }
 
 static void put_huge(const struct search *search, uint32_t line)
 {
     struct tide_model *model = search->model;
-    const struct tide_r_line_kind *n = huge_kind(model, line);
+    struct tide_r_line_kind rows[TIDE_KIND_COUNT_];
+    const unsigned kind = huge_kind(model, line, rows);
+    const struct tide_r_line_kind *n = &rows[kind];
     char a[TIDE_R_UNIT_MAX], b[TIDE_R_UNIT_MAX], place[TIDE_R_PLACE_MAX];
     const uint64_t mean = n->alloc_bytes / n->alloc_blocks;
     struct tide_r_finding *finding = tideR_finding(
@@ -233,7 +383,7 @@ static void put_huge(const struct search *search, uint32_t line)
         "%s makes huge blocks: %s of kind %s, with %s in the mean; work on "
         "pieces, or limit what is asked for",
         tideR_place(model, line, place),
-        tideR_count_text((int64_t)n->alloc_blocks, a), tideC_kind_name(n->kind),
+        tideR_count_text((int64_t)n->alloc_blocks, a), tideC_kind_name(kind),
         tideR_bytes_text((int64_t)mean, b));
     tideR_fact(finding, "blocks", (double)n->alloc_blocks);
     tideR_fact(finding, "mean_bytes", (double)mean);
@@ -243,23 +393,16 @@ static void put_huge(const struct search *search, uint32_t line)
 /* ---- rehash ---- */
 
 /*
-** A table that doubles leaves its old parts behind: few, large parts of tables,
-** in all about twice the last one, and half of it freed.
+** A table that doubles has what it holds moved each time; many, or one that
+** gets large, and no small share of what the line asks for, nor of all.
 */
 static double rehash_of(const struct search *search, uint32_t line)
 {
-    const struct tide_model *model = search->model;
-    const struct tide_r_counts *c = &model->lines[line].counts;
-    uint64_t storage = 0;
-    for (uint32_t i = model->lines[line].first_kind; i != TIDE_R_NONE;
-         i = model->line_kinds[i].next)
-        if (model->line_kinds[i].kind == TIDE_KIND_STORAGE)
-            storage = model->line_kinds[i].alloc_bytes;
-    return storage >= REHASH_BYTES && storage >= c->alloc_bytes / 10 * 9 &&
-                   c->alloc_blocks >= 8 && c->alloc_blocks <= 64 &&
-                   c->freed_bytes >= c->alloc_bytes / 10 * 4 &&
-                   c->peak_bytes >= c->alloc_bytes / 10 * 4
-               ? (double)storage
+    const struct tide_r_counts *c = &search->model->lines[line].counts;
+    return c->n_regrown >= REGROWN_COUNT && c->regrown_bytes >= REGROWN_BYTES &&
+                   c->regrown_bytes >= c->alloc_bytes / 4 &&
+                   c->regrown_bytes >= search->model->totals.alloc_bytes / 100
+               ? (double)c->regrown_bytes
                : 0;
 }
 
@@ -269,15 +412,16 @@ static void put_rehash(const struct search *search, uint32_t line)
     const struct tide_r_counts *n = &model->lines[line].counts;
     char a[TIDE_R_UNIT_MAX], b[TIDE_R_UNIT_MAX], place[TIDE_R_PLACE_MAX];
     struct tide_r_finding *finding = tideR_finding(
-        model, "memory", line, n->alloc_bytes, (double)n->alloc_bytes / 4,
-        "%s lets a table grow again and again: %s parts, %s in all, twice what "
-        "the table needs; if its size is known, make it as large at once",
+        model, "memory", line, n->alloc_bytes, (double)n->regrown_bytes / 2,
+        "%s lets tables grow again and again: parts of a KiB and more were too "
+        "small %s times, and %s had to be moved to larger ones; where a size "
+        "is known, make the table as large at once",
         tideR_place(model, line, place),
-        tideR_count_text((int64_t)n->alloc_blocks, a),
-        tideR_bytes_text((int64_t)n->alloc_bytes, b));
-    tideR_fact(finding, "parts", (double)n->alloc_blocks);
+        tideR_count_text((int64_t)n->n_regrown, a),
+        tideR_bytes_text((int64_t)n->regrown_bytes, b));
+    tideR_fact(finding, "regrown", (double)n->n_regrown);
+    tideR_fact(finding, "regrown_bytes", (double)n->regrown_bytes);
     tideR_fact(finding, "alloc_bytes", (double)n->alloc_bytes);
-    tideR_fact(finding, "peak_bytes", (double)n->peak_bytes);
 }
 
 /* ---- coroutines ---- */
@@ -322,6 +466,7 @@ static void search_lines(const struct search *search)
         {leak_of, put_leak, LEAKS_MAX, true},
         {huge_of, put_huge, HUGE_MAX, true},
         {rehash_of, put_rehash, REHASH_MAX, true},
+        {single_of, put_single, SINGLE_MAX, false},
         {churn_of, put_churn, CHURNS_MAX, true},
     };
     for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
@@ -350,9 +495,11 @@ enum tide_err tideR_find_lines(struct tide_model *model)
     enum tide_err err = TIDE_ERR_NOMEM;
     if (search.facts != NULL && search.is_taken != NULL) {
         gather_facts(&search);
-        search_lines(&search);
-        err = TIDE_OK;
+        gather_largest(&search);
+        err = judge_heaps(&search);
     }
+    if (err == TIDE_OK)
+        search_lines(&search);
     free(search.facts);
     free(search.is_taken);
     return err;

@@ -1,40 +1,40 @@
 /*
-** floors.c: what lines had alive after whole collections, and how that goes.
+** floors.c: what lines had alive after whole collections.
 **
 ** The profile has for each cell what survived some sixteen collections, spread
-** over the run (TIDE_P_CELL_FLOORS).  A floor that keeps rising is a leak; one
-** that is flat below much allocation is churn.
+** over the run (TIDE_P_CELL_FLOORS).  A floor that keeps rising is a leak
+** (trend.c); one that is flat below much allocation is churn.
 */
 #include <stdlib.h>
+#include <string.h>
 
 #include "model_impl.h"
 
-#define MINORS_LEAST  20u  /* collections of a heap that does not grow */
-#define WARM_PART     4u   /* the first quarter of the columns is warming up */
-#define LATE_PART     0.6  /* of the work: the rest is late ... */
-#define LATE_GROWTH   0.15 /* ... and has at least so much of the growth */
-#define LAST_DOUBLING 0.45 /* of the work: the last one is no earlier */
-#define LAST_RISE     0.25 /* of the time of a long run: no earlier */
-#define LONG_RUN_S    5.0
-#define END_PART      0.75 /* of the work: letting go before is no end */
+#define START_PART 64   /* of the work: before it a program starts up */
+#define END_PART   0.75 /* of the work: letting go before is no end */
+
+static bool has_floors(const struct tide_p_view *view)
+{
+    return view != NULL && view->n_columns > 0 && view->n_floors > 0;
+}
 
 /* The heap that says most: with the most columns, then the most collections. */
-static const struct tide_p_view *best_view(const struct tide_model *model,
-                                           uint32_t *heap)
+static uint32_t best_heap(const struct tide_model *model)
 {
     const struct tide_p_view *best = NULL;
+    uint32_t heap = 0;
     for (uint32_t i = 0; i < tideP_reader_n_heaps(model->profile); i++) {
         const struct tide_p_view *view = tideP_reader_heap(model->profile, i);
-        if (view->n_columns == 0 || view->n_floors == 0)
+        if (!has_floors(view))
             continue;
         if (best == NULL || view->n_columns > best->n_columns ||
             (view->n_columns == best->n_columns &&
              view->head->gc_cycle > best->head->gc_cycle)) {
             best = view;
-            *heap = i;
+            heap = i;
         }
     }
-    return best;
+    return heap;
 }
 
 static void fill_columns(const struct tide_model *model,
@@ -57,15 +57,12 @@ static void fill_columns(const struct tide_model *model,
 ** Programs often let go of everything before they end: columns of that say
 ** nothing of the work before.
 */
-static void find_end_of_work(const struct tide_model *model,
-                             const struct tide_p_view *view,
+static void find_end_of_work(const struct tide_model *model, uint32_t heap,
                              struct tide_r_floors *floors)
 {
     floors->n_work = floors->n;
     floors->end_s = model->seconds;
-    floors->end_alloc = 0;
-    for (uint32_t i = 1; i < view->n_cells; i++)
-        floors->end_alloc += (double)view->cells[i].alloc_bytes;
+    floors->end_alloc = (double)model->heaps[heap].alloc_bytes;
     while (floors->n_work >= 3) {
         const uint32_t i = floors->n_work - 1;
         if (floors->heap[i] > floors->heap[i - 1] / 2 ||
@@ -77,170 +74,222 @@ static void find_end_of_work(const struct tide_model *model,
     }
 }
 
-static void add_stack_floors(const struct tide_model *model,
-                             const struct tide_p_view *view,
-                             const struct tide_r_stack *stack)
+/*
+** Heaps that start small have their first collections close together, before
+** the work has begun: these say nothing of it.
+*/
+static void find_start_of_work(struct tide_r_floors *floors)
 {
-    const struct tide_r_floors *floors = &model->floors;
+    floors->start = 0;
+    while (floors->start < floors->n_work &&
+           floors->alloc[floors->start] * START_PART < floors->end_alloc)
+        floors->start++;
+}
+
+/*
+** Minor collections leave garbage among what is old: what rises through them
+** may be that or a leak, and only what does not rise is known.
+*/
+static void find_since(const struct tide_p_view *view,
+                       struct tide_r_floors *floors)
+{
+    if (view->n_cycles == 0 || floors->n_work == 0 ||
+        floors->n_work != floors->n)
+        return;
+    const struct tide_p_cycle *last = &view->cycles[view->n_cycles - 1];
+    floors->n_since = (double)last->n - (double)floors->cycles[floors->n - 1];
+    floors->grown_since =
+        (double)last->after_bytes - (double)floors->heap[floors->n - 1];
+}
+
+static uint32_t column_of_cycle(const struct tide_r_floors *floors, uint32_t n)
+{
+    uint32_t k = 0;
+    while (k + 1 < floors->n && floors->cycles[k + 1] <= n)
+        k++;
+    return k;
+}
+
+/*
+** Columns are few; what every whole collection left of the heap shows how it
+** goes up and down between them.
+*/
+static void find_lows(const struct tide_p_view *view,
+                      struct tide_r_floors *floors)
+{
+    memcpy(floors->lows, floors->heap, sizeof floors->lows);
+    for (uint32_t i = 0; i < view->n_cycles; i++) {
+        const struct tide_p_cycle *c = &view->cycles[i];
+        const uint32_t k = column_of_cycle(floors, c->n);
+        if (c->mode != TIDE_P_MODE_MINOR && c->n > floors->cycles[k] &&
+            k + 1 < floors->n && c->after_bytes < floors->lows[k])
+            floors->lows[k] = c->after_bytes;
+    }
+}
+
+/* Goes along the stacks of a heap as its floors come. */
+struct floors_walk {
+    const struct tide_model *model;
+    uint32_t heap;
+    uint32_t stack; /* the next one */
+    struct tide_r_floors *out;
+};
+
+uint32_t tideR_first_stack(const struct tide_model *model, uint32_t heap)
+{
+    uint32_t low = 1, high = model->n_stacks;
+    while (low < high) {
+        const uint32_t middle = low + (high - low) / 2;
+        if (model->stacks[middle].heap < heap)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static struct floors_walk walk_heap(const struct tide_model *model,
+                                    uint32_t heap)
+{
+    return (struct floors_walk){
+        .model = model, .heap = heap, .stack = tideR_first_stack(model, heap)};
+}
+
+/* Stacks are in the order of heaps and cells; not every cell has one. */
+static const struct tide_r_stack *stack_of_cell(struct floors_walk *walk,
+                                                uint32_t cell)
+{
+    const struct tide_model *model = walk->model;
+    for (; walk->stack < model->n_stacks; walk->stack++) {
+        const struct tide_r_stack *stack = &model->stacks[walk->stack];
+        if (stack->heap > walk->heap ||
+            (stack->heap == walk->heap && stack->cell >= cell))
+            return stack->heap == walk->heap && stack->cell == cell ? stack
+                                                                    : NULL;
+    }
+    return NULL;
+}
+
+/* The table of strings grows with all of them: it is no line's. */
+static void add_floor(void *ctx, uint32_t cell, const struct tide_p_floor *from)
+{
+    struct floors_walk *walk = ctx;
+    const struct tide_model *model = walk->model;
+    struct tide_r_floors *floors = walk->out;
+    const struct tide_r_stack *stack = stack_of_cell(walk, cell);
+    if (stack == NULL || stack->cell_kind == TIDE_KIND_OTHER)
+        return;
     const uint32_t frame = model->nodes[stack->node].lua_frame;
     uint64_t *row =
         floors->bytes + (size_t)model->frames[frame].line_row * TIDE_P_FLOORS;
-    const struct tide_p_floor *from = &view->floors[stack->cell];
     for (uint32_t k = 0; k < floors->n; k++)
         row[k] += (uint64_t)from->at[k] * TIDE_P_FLOOR_UNIT;
 }
 
+enum tide_err tideR_floors_open(const struct tide_model *model, uint32_t heap,
+                                struct tide_r_floors *out)
+{
+    const struct tide_p_view *view =
+        heap < tideP_reader_n_heaps(model->profile)
+            ? tideP_reader_heap(model->profile, heap)
+            : NULL; /* a profile may have none at all */
+    *out = (struct tide_r_floors){.number = heap};
+    out->bytes =
+        calloc((size_t)model->n_lines * TIDE_P_FLOORS, sizeof *out->bytes);
+    TIDE_FAIL_IF(out->bytes == NULL, TIDE_ERR_NOMEM);
+    if (!has_floors(view))
+        return TIDE_OK;
+    out->n = view->n_columns;
+    fill_columns(model, view->head, out);
+    find_end_of_work(model, heap, out);
+    find_start_of_work(out);
+    find_since(view, out);
+    find_lows(view, out);
+    struct floors_walk walk = walk_heap(model, heap);
+    walk.out = out;
+    return tideP_reader_each_floor(model->profile, heap, add_floor, &walk);
+}
+
+/* The same lines' counters: without the table of strings, as above. */
+void tideR_heap_counts(const struct tide_model *model, uint32_t heap,
+                       struct tide_r_counts *lines)
+{
+    memset(lines, 0, model->n_lines * sizeof *lines);
+    for (uint32_t i = tideR_first_stack(model, heap);
+         i < model->n_stacks && model->stacks[i].heap == heap; i++) {
+        const struct tide_r_stack *stack = &model->stacks[i];
+        const uint32_t frame = model->nodes[stack->node].lua_frame;
+        struct tide_r_counts counts;
+        if (stack->cell_kind == TIDE_KIND_OTHER)
+            continue;
+        tideR_unpack(&model->packed, stack->counts, &counts);
+        tideR_counts_add(&lines[model->frames[frame].line_row], &counts);
+    }
+}
+
+void tideR_floors_close(struct tide_r_floors *floors)
+{
+    free(floors->bytes);
+    floors->bytes = NULL;
+}
+
 enum tide_err tideR_fill_floors(struct tide_model *model)
 {
-    uint32_t heap = 0;
-    struct tide_r_floors *floors = &model->floors;
-    floors->bytes =
-        calloc((size_t)model->n_lines * TIDE_P_FLOORS, sizeof *floors->bytes);
-    TIDE_FAIL_IF(floors->bytes == NULL, TIDE_ERR_NOMEM);
-    const struct tide_p_view *view = best_view(model, &heap);
-    if (view == NULL)
-        return TIDE_OK;
-    floors->n = view->n_columns;
-    fill_columns(model, view->head, floors);
-    find_end_of_work(model, view, floors);
-    for (uint32_t i = 1; i < model->n_stacks; i++)
-        if (model->stacks[i].heap == heap &&
-            model->stacks[i].cell < view->n_floors)
-            add_stack_floors(model, view, &model->stacks[i]);
-    return TIDE_OK;
+    return tideR_floors_open(model, best_heap(model), &model->floors);
 }
 
-/*
-** The floor when so much had been allocated, between the columns; `last` is
-** the last column.
-*/
-static double floor_at(const struct tide_r_floors *floors, const uint64_t *row,
-                       uint32_t last, double alloc)
-{
-    uint32_t i = 0;
-    while (i < last && floors->alloc[i + 1] < alloc)
-        i++;
-    if (i == last || floors->alloc[i + 1] <= floors->alloc[i])
-        return (double)row[i];
-    const double part =
-        (alloc - floors->alloc[i]) / (floors->alloc[i + 1] - floors->alloc[i]);
-    return (double)row[i] +
-           ((double)row[i + 1] - (double)row[i]) * (part > 0 ? part : 0);
-}
-
-/* The part of the growth that came late, by what had been allocated. */
-static double late_growth(const struct tide_r_floors *floors,
-                          const uint64_t *row, uint32_t first, uint32_t last,
-                          uint64_t live_bytes)
-{
-    const double growth = (double)row[last] - (double)row[first];
-    const double start = floors->alloc[first];
-    const double middle = start + (floors->end_alloc - start) * LATE_PART;
-    double end = (double)row[last];
-    if (floors->n_work == floors->n && (double)live_bytes > end)
-        end = (double)live_bytes;
-    return (end - floor_at(floors, row, last, middle)) / growth;
-}
-
-/* How a row goes from column to column. */
-struct steps {
-    uint32_t n;
-    uint32_t n_rises;
-    uint32_t n_doublings; /* of the rises: by half and more */
-    uint32_t last_rise;   /* column that it led to */
-    double rises;         /* bytes */
-    double falls;
+/* Where a cell's floors go when they are wanted by stack. */
+struct stack_walk {
+    struct floors_walk walk;
+    const struct tide_r_floors *floors;
+    uint32_t *first; /* by stack: that of its node and kind */
+    uint64_t *rows;
 };
 
-static struct steps count_steps(const uint64_t *row, uint32_t first,
-                                uint32_t last)
+static void add_stack_floor(void *ctx, uint32_t cell,
+                            const struct tide_p_floor *from)
 {
-    struct steps steps = {.n = last - first};
-    for (uint32_t i = first; i < last; i++) {
-        const double step = (double)row[i + 1] - (double)row[i];
-        if (step > 0) {
-            steps.n_rises++;
-            steps.n_doublings += step >= (double)row[i] / 2;
-            steps.last_rise = i + 1;
-            steps.rises += step;
-        } else {
-            steps.falls -= step;
-        }
-    }
-    return steps;
+    struct stack_walk *walk = ctx;
+    const struct tide_model *model = walk->walk.model;
+    const struct tide_r_stack *stack = stack_of_cell(&walk->walk, cell);
+    if (stack == NULL)
+        return;
+    uint64_t *row =
+        walk->rows + (size_t)walk->first[stack - model->stacks] * TIDE_P_FLOORS;
+    for (uint32_t k = 0; k < walk->floors->n; k++)
+        row[k] += (uint64_t)from->at[k] * TIDE_P_FLOOR_UNIT;
 }
 
-/* Loaded, then worked on without allocating?  A short run cannot say. */
-static bool is_long_ago(const struct tide_r_floors *floors,
-                        const struct steps *steps)
+static enum tide_err fill_stack_floors(struct stack_walk *walk)
 {
-    return floors->end_s >= LONG_RUN_S &&
-           floors->seconds[steps->last_rise] < floors->end_s * LAST_RISE;
+    const struct tide_model *model = walk->walk.model;
+    if (walk->floors->n == 0)
+        return TIDE_OK;
+    for (uint32_t i = 1; i < model->n_stacks; i++)
+        if (model->stacks[i].kind != TIDE_R_KIND_MORE)
+            for (uint32_t k = i; k != TIDE_R_NONE; k = model->stacks[k].more)
+                walk->first[k] = i;
+    return tideP_reader_each_floor(model->profile, walk->floors->number,
+                                   add_stack_floor, walk);
 }
 
-/*
-** A table that grows for ever does so by doubling: rarely, each time later by
-** as much as it took so far.
-*/
-static bool is_doubling(const struct tide_r_floors *floors,
-                        const struct steps *steps)
+enum tide_err tideR_stack_floors(const struct tide_model *model,
+                                 const struct tide_r_floors *floors,
+                                 uint64_t **rows)
 {
-    return steps->falls == 0 && steps->n_rises >= 3 &&
-           steps->n_doublings == steps->n_rises &&
-           floors->alloc[steps->last_rise] >= floors->end_alloc * LAST_DOUBLING;
-}
-
-/*
-** 0 unless it rises most of the time, hardly ever falls, and goes on to rise:
-** what fills up and stays so is no leak.
-*/
-static unsigned judge(const struct tide_r_floors *floors, const uint64_t *row,
-                      uint32_t first, uint32_t last, uint64_t live_bytes)
-{
-    const struct steps steps = count_steps(row, first, last);
-    if (steps.rises - steps.falls <= 0 || steps.falls > steps.rises * 0.1 ||
-        steps.n_rises < 3 || is_long_ago(floors, &steps))
-        return 0;
-    if (steps.n_rises * 10 < steps.n * 6 ||
-        late_growth(floors, row, first, last, live_bytes) < LATE_GROWTH)
-        return is_doubling(floors, &steps) ? 1 : 0;
-    if (steps.n_rises * 10 >= steps.n * 9 && steps.n >= 8)
-        return 3;
-    return steps.n_rises == steps.n || steps.n >= 8 ? 2 : 1;
-}
-
-struct tide_r_trend tideR_trend(const struct tide_r_floors *floors,
-                                const uint64_t *row, uint64_t live_bytes)
-{
-    struct tide_r_trend trend = {.confidence = 0};
-    if (floors->n_work < 2)
-        return trend;
-    const uint32_t last = floors->n_work - 1;
-    const uint32_t first = floors->n_work / WARM_PART;
-    trend.first_bytes = row[first];
-    trend.last_bytes = row[last];
-    trend.n_steps = last - first;
-    for (uint32_t i = first; i < last; i++)
-        trend.n_rises += row[i + 1] > row[i];
-    const double growth = (double)row[last] - (double)row[first];
-    const double cycles =
-        (double)floors->cycles[last] - (double)floors->cycles[first];
-    const double seconds = floors->seconds[last] - floors->seconds[first];
-    trend.growth_per_cycle = cycles > 0 ? growth / cycles : 0;
-    trend.growth_per_min = seconds > 0 ? growth * 60 / seconds : 0;
-    if (floors->n_work >= TIDE_R_COLUMNS_LEAST)
-        trend.confidence = judge(floors, row, first, last, live_bytes);
-    return trend;
-}
-
-bool tideR_has_verdict(const struct tide_model *model)
-{
-    const struct tide_r_floors *floors = &model->floors;
-    if (floors->n_work >= TIDE_R_COLUMNS_LEAST)
-        return true;
-    if (floors->n_work == 0)
-        return false;
-    const uint32_t last = floors->n_work - 1;
-    return model->gc.cycles >= floors->cycles[last] + MINORS_LEAST &&
-           model->totals.live_bytes / 3 * 2 <= floors->heap[last];
+    struct stack_walk walk = {
+        .walk = walk_heap(model, floors->number),
+        .floors = floors,
+        .first = calloc(model->n_stacks, sizeof *walk.first),
+        .rows =
+            calloc((size_t)model->n_stacks * TIDE_P_FLOORS, sizeof *walk.rows),
+    };
+    enum tide_err err = TIDE_ERR_NOMEM;
+    if (walk.first != NULL && walk.rows != NULL)
+        err = fill_stack_floors(&walk);
+    free(walk.first);
+    if (err != TIDE_OK)
+        free(walk.rows);
+    *rows = err == TIDE_OK ? walk.rows : NULL;
+    return err;
 }

@@ -3,7 +3,8 @@
 **
 **   { "format": "tidemark-report", "version": 1,
 **     "run": {..}, "totals": {..}, "gc": {.., "cycles": [..]}, "kinds": {..},
-**     "lines": [..], "functions": [..], "stacks": [..], "findings": [..] }
+**     "marks": [..], "out_of_memory": {..}, "lines": [..], "functions": [..],
+**     "stacks": [..], "targets": [..], "groups": [..], "findings": [..] }
 **
 ** Every key is always there.  Bytes and blocks are integers, times are
 ** seconds, names ending in Kb are KiB.  A row stands on a line of its own and
@@ -15,6 +16,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "blocks.h"
 #include "emit.h"
 #include "json_impl.h"
 #include "render.h"
@@ -168,6 +170,7 @@ static void put_cycle(struct tide_r_json *json, const struct tide_model *model,
     put_u64(json, "freed_blocks", r->freed_blocks);
     put_u64(json, "alloc_bytes", r->alloc_bytes);
     put_u64(json, "joined", r->n_joined);
+    put_u64(json, "state", cycle->heap);
     tideR_json_close(json, '}');
 }
 
@@ -222,18 +225,33 @@ static void put_kinds(struct tide_r_json *json, const struct tide_model *model)
 }
 
 static void put_line_kinds(struct tide_r_json *json,
-                           const struct tide_model *model,
-                           const struct tide_r_line *line)
+                           const struct tide_model *model, uint32_t line)
 {
-    const struct tide_r_line_kind none = {0};
-    const struct tide_r_line_kind *rows[TIDE_KIND_COUNT_] = {NULL};
-    for (uint32_t i = line->first_kind; i != TIDE_R_NONE;
-         i = model->line_kinds[i].next)
-        rows[model->line_kinds[i].kind] = &model->line_kinds[i];
+    struct tide_r_line_kind rows[TIDE_KIND_COUNT_];
+    tideR_line_kinds(model, line, rows);
     tideR_json_open(json, "kinds", '{');
     for (unsigned kind = 0; kind < TIDE_KIND_COUNT_; kind++)
-        put_kind(json, kind, rows[kind] != NULL ? rows[kind] : &none);
+        put_kind(json, kind, &rows[kind]);
     tideR_json_close(json, '}');
+}
+
+static void put_numbers(struct tide_r_json *json, const char *key,
+                        const uint64_t *numbers, unsigned n)
+{
+    tideR_json_open(json, key, '[');
+    for (unsigned i = 0; i < n; i++)
+        put_u64(json, NULL, numbers[i]);
+    tideR_json_close(json, ']');
+}
+
+void tideR_json_ages(struct tide_r_json *json,
+                     const struct tide_r_counts *counts)
+{
+    uint64_t ages[TIDE_R_AGES];
+    tideR_ages(counts, false, ages);
+    put_numbers(json, "age_bytes", ages, TIDE_R_AGES);
+    tideR_ages(counts, true, ages);
+    put_numbers(json, "age_blocks", ages, TIDE_R_AGES);
 }
 
 static void put_line(struct tide_r_json *json, const struct tide_model *model,
@@ -253,8 +271,10 @@ static void put_line(struct tide_r_json *json, const struct tide_model *model,
     put_u64(json, "live_bytes", c->live_bytes);
     put_u64(json, "live_blocks", c->live_blocks);
     put_u64(json, "peak_live_bytes", c->peak_bytes);
+    put_u64(json, "held_bytes", c->held_bytes);
     put_u64(json, "died_young_bytes", c->young_bytes);
-    put_line_kinds(json, model, line);
+    tideR_json_ages(json, c);
+    put_line_kinds(json, model, row);
     tideR_json_close(json, '}');
 }
 
@@ -275,6 +295,65 @@ static void put_func(struct tide_r_json *json, const struct tide_model *model,
     put_u64(json, "calls", func->calls);
     put_u64(json, "max_call_bytes", func->max_call_bytes);
     put_u64(json, "live_bytes", func->own.live_bytes);
+    put_u64(json, "held_bytes", func->own.held_bytes);
+    tideR_json_close(json, '}');
+}
+
+static uint64_t per_call(uint64_t bytes, uint64_t calls)
+{
+    return calls == 0 ? 0 : bytes / calls;
+}
+
+static void put_target(struct tide_r_json *json, const struct tide_model *model,
+                       uint32_t row)
+{
+    static const char *const sorts[] = {
+        [TIDE_R_TARGET_NONE] = "library",
+        [TIDE_R_TARGET_NAMED] = "function",
+        [TIDE_R_TARGET_REGION] = "region",
+        [TIDE_R_TARGET_REST] = "rest",
+    };
+    const struct tide_r_target *t = &model->targets[row];
+    const struct tide_r_counts *c = &t->counts;
+    tideR_json_open(json, NULL, '{');
+    if (t->sort == TIDE_R_TARGET_REST)
+        tideR_json_str(json, "group", "");
+    else
+        put_string(json, "group", model, model->groups[t->group].name);
+    put_string(json, "target", model, t->name);
+    put_string(json, "source", model, t->source);
+    put_u64(json, "line", t->linedefined);
+    tideR_json_str(json, "what", sorts[t->sort]);
+    put_u64(json, "alloc_bytes", c->alloc_bytes);
+    put_u64(json, "alloc_blocks", c->alloc_blocks);
+    tideR_json_real(json, "bytes_per_s",
+                    model->seconds > 0 ? (double)c->alloc_bytes / model->seconds
+                                       : 0);
+    put_u64(json, "calls", t->calls);
+    put_u64(json, "bytes_per_call", per_call(c->alloc_bytes, t->calls));
+    put_u64(json, "max_call_bytes", t->max_call_bytes);
+    put_u64(json, "freed_bytes", c->freed_bytes);
+    put_u64(json, "live_bytes", c->live_bytes);
+    put_u64(json, "live_blocks", c->live_blocks);
+    put_u64(json, "died_young_bytes", c->young_bytes);
+    tideR_json_close(json, '}');
+}
+
+static void put_group(struct tide_r_json *json, const struct tide_model *model,
+                      uint32_t row)
+{
+    const struct tide_r_group *group = &model->groups[row];
+    const struct tide_r_counts *c = &group->counts;
+    tideR_json_open(json, NULL, '{');
+    put_string(json, "group", model, group->name);
+    tideR_json_bool(json, "named", group->is_named);
+    put_u64(json, "functions", group->n_funcs);
+    put_u64(json, "alloc_bytes", c->alloc_bytes);
+    put_u64(json, "alloc_blocks", c->alloc_blocks);
+    put_u64(json, "freed_bytes", c->freed_bytes);
+    put_u64(json, "live_bytes", c->live_bytes);
+    put_u64(json, "live_blocks", c->live_blocks);
+    put_u64(json, "died_young_bytes", c->young_bytes);
     tideR_json_close(json, '}');
 }
 
@@ -335,6 +414,8 @@ static void put_stack(struct tide_r_json *json, const struct tide_model *model,
     put_u64(json, "alloc_blocks", c.alloc_blocks);
     put_u64(json, "live_bytes", c.live_bytes);
     put_u64(json, "live_blocks", c.live_blocks);
+    put_u64(json, "held_bytes", c.held_bytes);
+    tideR_json_ages(json, &c);
     tideR_json_close(json, '}');
 }
 
@@ -388,7 +469,7 @@ static enum tide_err open_texts(const struct tide_model *model,
     return TIDE_ERR_NOMEM;
 }
 
-/* One of the three lists. */
+/* One of the lists. */
 static enum tide_err put_list(struct tide_r_json *json, const char *key,
                               const struct tide_model *model, enum tide_r_by by,
                               const struct tide_r_query *query,
@@ -404,6 +485,10 @@ static enum tide_err put_list(struct tide_r_json *json, const char *key,
             put_line(json, model, pick.rows[i]);
         else if (by == TIDE_R_BY_FUNCTION)
             put_func(json, model, pick.rows[i]);
+        else if (by == TIDE_R_BY_TARGET)
+            put_target(json, model, pick.rows[i]);
+        else if (by == TIDE_R_BY_GROUP)
+            put_group(json, model, pick.rows[i]);
         else
             put_stack(json, model, pick.rows[i], texts);
     }
@@ -425,6 +510,7 @@ static void put_summary(struct tide_r_json *json,
     tideR_json_gc(json, "gc", model);
     tideR_json_break(json);
     put_kinds(json, model);
+    tideR_json_marks(json, model);
 }
 
 void tideR_json_findings(struct tide_r_json *json,
@@ -451,7 +537,9 @@ static enum tide_err put_lists(struct tide_r_json *json,
     if (err == TIDE_OK)
         err = put_list(json, "stacks", model, TIDE_R_BY_STACK, query, &texts);
     close_texts(&texts);
-    return err;
+    TIDE_TRY(err);
+    TIDE_TRY(put_list(json, "targets", model, TIDE_R_BY_TARGET, query, NULL));
+    return put_list(json, "groups", model, TIDE_R_BY_GROUP, query, NULL);
 }
 
 enum tide_err tideR_json(const struct tide_model *model,
@@ -462,6 +550,7 @@ enum tide_err tideR_json(const struct tide_model *model,
     tideR_json_open(&json, NULL, '{');
     put_summary(&json, model);
     TIDE_TRY(put_lists(&json, model, query));
+    tideR_json_blocks(&json, "largest_blocks", model, query->top);
     tideR_json_findings(&json, model);
     tideR_json_close(&json, '}');
     tideR_puts(&sink, "\n");

@@ -5,9 +5,11 @@
 */
 #include "model.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "model_impl.h"
 
@@ -33,34 +35,77 @@ static enum tide_err build_model(struct tide_model *model)
     model->is_complete = is_complete(model);
     TIDE_TRY(tideR_strtab_open(&model->strings));
     TIDE_TRY(tideR_gather(model));
+    tideR_order_marks(model);
     TIDE_TRY(tideR_summarize(model));
     tideR_sum_gc(model);
     TIDE_TRY(tideR_fill_floors(model));
+    TIDE_TRY(tideR_fill_blocks(model));
     TIDE_TRY(tideR_find(model));
     tideR_note_limits(model);
     tideR_note_too_few(model);
     return TIDE_OK;
 }
 
+/* FILE@MARK where there is no file of that whole name; NULL: no mark. */
+static const char *mark_of_path(const char *path, char *file, size_t file_bytes)
+{
+    const char *at = strrchr(path, '@');
+    if (at == NULL || at == path || at[1] == '\0' || access(path, F_OK) == 0 ||
+        (size_t)(at - path) >= file_bytes)
+        return NULL;
+    for (; at > path; at--) { /* a mark's name may have an @ as well */
+        if (*at != '@')
+            continue;
+        memcpy(file, path, (size_t)(at - path));
+        file[at - path] = '\0';
+        if (access(file, F_OK) == 0)
+            return at + 1;
+    }
+    return NULL;
+}
+
+static enum tide_err open_profile(struct tide_model *model, const char *path,
+                                  struct tide_p_problem *problem)
+{
+    char file[PATH_MAX];
+    const char *mark = mark_of_path(path, file, sizeof file);
+    if (mark == NULL)
+        return tideP_reader_open_lean(path, &model->profile, problem);
+    TIDE_TRY(tideP_reader_open(file, &model->profile, problem));
+    model->at_mark = strdup(mark);
+    TIDE_FAIL_IF(model->at_mark == NULL, TIDE_ERR_NOMEM);
+    return tideP_reader_to_mark(model->profile, mark, problem);
+}
+
 enum tide_err tideR_model_open(const char *path, struct tide_model **out,
                                struct tide_p_problem *problem)
 {
+    const struct tide_r_options options = {0};
+    return tideR_model_open_with(path, &options, out, problem);
+}
+
+enum tide_err tideR_model_open_with(const char *path,
+                                    const struct tide_r_options *options,
+                                    struct tide_model **out,
+                                    struct tide_p_problem *problem)
+{
     struct tide_model *model = calloc(1, sizeof *model);
     enum tide_err err = TIDE_ERR_NOMEM;
+    *problem = (struct tide_p_problem){.err = TIDE_OK};
     if (model != NULL) {
-        err = tideP_reader_open(path, &model->profile, problem);
-        if (err != TIDE_OK) {
-            free(model);
-            return err;
-        }
-        err = build_model(model);
+        model->options = *options;
+        err = open_profile(model, path, problem);
     }
+    if (err == TIDE_OK)
+        err = build_model(model);
     if (err == TIDE_OK) {
         *out = model;
         return TIDE_OK;
     }
-    *problem = (struct tide_p_problem){.err = err};
-    snprintf(problem->text, sizeof problem->text, "%s", tide_err_text(err));
+    if (problem->err == TIDE_OK) {
+        problem->err = err;
+        snprintf(problem->text, sizeof problem->text, "%s", tide_err_text(err));
+    }
     tideR_model_close(model);
     return err;
 }
@@ -73,50 +118,73 @@ void tideR_model_close(struct tide_model *model)
     free(model->frames);
     free(model->nodes);
     free(model->stacks);
+    free(model->heaps);
+    tideR_packed_close(&model->packed);
     free(model->lines);
-    free(model->line_kinds);
+    free(model->line_stacks);
     free(model->groups);
+    free(model->targets);
+    free(model->rules);
     free(model->cycles);
     free(model->events);
-    free(model->floors.bytes);
+    free(model->marks);
+    free(model->blocks);
+    free(model->at_mark);
+    tideR_floors_close(&model->floors);
     tideR_strtab_close(&model->strings);
+    tideR_symbols_close(model->symbols);
     tideP_reader_close(model->profile);
     free(model);
-}
-
-/* Counts of one cell as the profile has them. */
-static void add_cell(const struct tide_model *model,
-                     const struct tide_r_stack *stack,
-                     struct tide_r_counts *out)
-{
-    const struct tide_p_view *view =
-        tideP_reader_heap(model->profile, stack->heap);
-    const struct tide_p_cell *cell = &view->cells[stack->cell];
-    const struct tide_r_counts counts = {
-        .alloc_bytes = cell->alloc_bytes,
-        .alloc_blocks = cell->alloc_blocks,
-        .freed_bytes = cell->freed_bytes,
-        .freed_blocks = cell->freed_blocks,
-        .live_bytes = tideP_cell_live_bytes(cell),
-        .live_blocks = tideP_cell_live_blocks(cell),
-        .young_bytes = cell->young_bytes,
-        .young_blocks = cell->young_blocks,
-        .peak_bytes = tideP_cell_peak_bytes(view->head, cell),
-        .peak_blocks = tideP_cell_peak_blocks(view->head, cell),
-        .inherited_bytes = cell->inherited_bytes,
-        .inherited_blocks = cell->inherited_blocks,
-        .moved_bytes = cell->moved_bytes,
-        .moved_blocks = cell->moved_blocks,
-    };
-    tideR_counts_add(out, &counts);
 }
 
 void tideR_model_stack_counts(const struct tide_model *model, uint32_t stack,
                               struct tide_r_counts *out)
 {
-    *out = (struct tide_r_counts){0};
-    for (uint32_t i = stack; i != TIDE_R_NONE; i = model->stacks[i].more)
-        add_cell(model, &model->stacks[i], out);
+    tideR_unpack(&model->packed, model->stacks[stack].counts, out);
+    for (uint32_t i = model->stacks[stack].more; i != TIDE_R_NONE;
+         i = model->stacks[i].more) {
+        struct tide_r_counts counts;
+        tideR_unpack(&model->packed, model->stacks[i].counts, &counts);
+        tideR_counts_add(out, &counts);
+    }
+}
+
+/* Where the stacks of a line end in line_stacks. */
+static uint32_t end_of_stacks(const struct tide_model *model, uint32_t line)
+{
+    return line + 1 < model->n_lines ? model->lines[line + 1].first_stack
+                                     : model->n_stacks - 1;
+}
+
+void tideR_line_kinds(const struct tide_model *model, uint32_t line,
+                      struct tide_r_line_kind out[TIDE_KIND_COUNT_])
+{
+    const uint32_t end = end_of_stacks(model, line);
+    memset(out, 0, TIDE_KIND_COUNT_ * sizeof *out);
+    for (uint32_t i = model->lines[line].first_stack; i < end; i++) {
+        const uint32_t stack = model->line_stacks[i];
+        struct tide_r_counts counts;
+        if (model->stacks[stack].kind == TIDE_R_KIND_MORE)
+            continue; /* counted where it hangs */
+        tideR_model_stack_counts(model, stack, &counts);
+        struct tide_r_line_kind *row = &out[model->stacks[stack].kind];
+        row->alloc_bytes += counts.alloc_bytes;
+        row->alloc_blocks += counts.alloc_blocks;
+        row->live_bytes += counts.live_bytes;
+        row->live_blocks += counts.live_blocks;
+    }
+}
+
+void tideR_ages(const struct tide_r_counts *c, bool is_blocks,
+                uint64_t ages[TIDE_R_AGES])
+{
+    const uint64_t freed = is_blocks ? c->freed_blocks : c->freed_bytes;
+    ages[0] = is_blocks ? c->young_blocks : c->young_bytes;
+    ages[1] = is_blocks ? c->once_blocks : c->once_bytes;
+    ages[2] = is_blocks ? c->twice_blocks : c->twice_bytes;
+    const uint64_t known = ages[0] + ages[1] + ages[2] +
+                           (is_blocks ? c->ageless_blocks : c->ageless_bytes);
+    ages[3] = freed > known ? freed - known : 0;
 }
 
 bool tideR_counts_are_zero(const struct tide_r_counts *c)

@@ -22,6 +22,7 @@ static const char *const pseudo_names[TIDE_P_WHAT_COUNT_] = {
     [TIDE_P_OTHER_CHUNKS] = "[other chunks]",
     [TIDE_P_OTHER_STACKS] = "[other stacks]",
     [TIDE_P_NOT_RECORDED] = "[not recorded]",
+    [TIDE_P_REGION] = "[region]",
 };
 
 static enum tide_err put_text(struct tide_model *model, const char *text,
@@ -60,6 +61,8 @@ static enum tide_err name_pseudo(struct tide_model *model,
 {
     char text[TIDE_P_STRING_MAX + 64];
     const char *name = tideR_strtab_text(&model->strings, func->name);
+    if (func->what == TIDE_P_REGION && func->name != 0)
+        return TIDE_OK;
     if (func->what != TIDE_P_COROUTINE || func->name == 0)
         return put_text(model, pseudo_names[func->what], &func->name);
     if (name[0] == '[')
@@ -109,7 +112,11 @@ static enum tide_err group_of_c(struct tide_model *model,
     char object[TIDE_P_STRING_MAX + 1];
     size_t n;
     snprintf(object, sizeof object, "%s",
-             tideR_strtab_text(&model->strings, func->source));
+             tideR_strtab_text(&model->strings, func->object != 0
+                                                    ? func->object
+                                                    : func->source));
+    if (func->what == TIDE_P_NATIVE)
+        return module_of_object(model, object, out);
     const char *text = tideR_model_text(model, func->name, &n);
     if (n > TIDE_P_STRING_MAX)
         n = TIDE_P_STRING_MAX;
@@ -128,7 +135,8 @@ enum tide_err tideR_name_func(struct tide_model *model, uint32_t index,
 {
     struct tide_r_func *func = &model->funcs[index];
     const bool is_lua = func->what == TIDE_P_LUA || func->what == TIDE_P_MAIN;
-    if (!is_lua && func->what != TIDE_P_C) {
+    const bool is_c = func->what == TIDE_P_C || func->what == TIDE_P_NATIVE;
+    if (!is_lua && !is_c) {
         TIDE_TRY(name_pseudo(model, func));
         *group_name = func->name;
         if (func->what == TIDE_P_COROUTINE)
@@ -175,6 +183,20 @@ static void note_file(struct tide_model *model)
         add_note(model, 0,
                  "the profile was not finished: the program still ran or was "
                  "killed; figures are those of its last allocation");
+}
+
+/* States that other threads ran when the program ended. */
+static void note_in_use(struct tide_model *model)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < tideP_reader_n_heaps(model->profile); i++)
+        n += !tideP_view_is_settled(tideP_reader_heap(model->profile, i));
+    if (model->header->state != TIDE_P_CLOSED || n == 0)
+        return;
+    add_note(model, 0,
+             "%" PRIu32 " %s in use when the program ended: figures are those "
+             "of the last allocation, without calls that had not returned",
+             n, n == 1 ? "state was" : "states were");
 }
 
 static void note_tier(struct tide_model *model)
@@ -248,10 +270,46 @@ static void note_pseudo_rows(struct tide_model *model)
     }
 }
 
+bool tideR_is_import(const struct tide_model *model)
+{
+    return strncmp(model->header->route, "import", sizeof "import") == 0;
+}
+
+#define OBJECTS_SAID 3 /* objects that a note names */
+
+/* C code whose functions have no names here. */
+static void note_symbols(struct tide_model *model)
+{
+    char text[300] = "";
+    char one[256];
+    size_t at = 0, n = 0;
+    if (model->symbols == NULL)
+        return;
+    while (tideR_symbols_missing(model->symbols, &at, one, sizeof one)) {
+        const size_t used = strlen(text);
+        if (n++ < OBJECTS_SAID)
+            snprintf(text + used, sizeof text - used, "%s%s",
+                     used != 0 ? "; " : "", one);
+    }
+    if (n > OBJECTS_SAID)
+        add_note(model, 0, "C code has no names here: %s; and %zu more", text,
+                 n - OBJECTS_SAID);
+    else if (n > 0)
+        add_note(model, 0, "C code has no names here: %s", text);
+}
+
 void tideR_note_limits(struct tide_model *model)
 {
     note_file(model);
+    if (tideR_is_import(model)) {
+        add_note(model, 0,
+                 "rows of another tool: their stacks and blocks, what is live, "
+                 "collections and the length of the run are not known");
+        return;
+    }
+    note_in_use(model);
     note_tier(model);
     note_bytes(model);
+    note_symbols(model);
     note_pseudo_rows(model);
 }

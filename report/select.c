@@ -15,7 +15,7 @@
 
 #include "../common/compiler.h"
 
-#define LABEL_MAX (2 * TIDE_P_STRING_MAX + 64)
+#define LABEL_MAX (3 * TIDE_P_STRING_MAX + 64)
 
 /* By what rows with equal keys are told apart: texts of the model. */
 struct ident {
@@ -65,6 +65,7 @@ static const char *const sort_names[TIDE_R_SORT_COUNT_] = {
     [TIDE_R_SORT_TOTAL] = "total_bytes",
     [TIDE_R_SORT_NAME] = "name",
     [TIDE_R_SORT_LINE] = "line",
+    [TIDE_R_SORT_HELD] = "held_bytes",
 };
 
 /* Shorter names for the same. */
@@ -80,12 +81,13 @@ static const struct {
     {"per_call", TIDE_R_SORT_PER_CALL}, {"worst", TIDE_R_SORT_WORST},
     {"max_call", TIDE_R_SORT_WORST},    {"total", TIDE_R_SORT_TOTAL},
     {"function", TIDE_R_SORT_NAME},     {"source", TIDE_R_SORT_LINE},
+    {"held", TIDE_R_SORT_HELD},
 };
 
 static const char *const by_names[TIDE_R_BY_COUNT_] = {
     [TIDE_R_BY_LINE] = "line",   [TIDE_R_BY_FUNCTION] = "function",
     [TIDE_R_BY_STACK] = "stack", [TIDE_R_BY_KIND] = "kind",
-    [TIDE_R_BY_GROUP] = "group",
+    [TIDE_R_BY_GROUP] = "group", [TIDE_R_BY_TARGET] = "target",
 };
 
 enum tide_err tideR_sort_parse(const char *name, enum tide_r_sort *out)
@@ -106,7 +108,7 @@ enum tide_err tideR_sort_parse(const char *name, enum tide_r_sort *out)
 const char *tideR_sort_names(void)
 {
     return "alloc, blocks, live, live_blocks, freed, young, peak, calls, "
-           "per_call, worst, total, name, line";
+           "per_call, worst, total, name, line, held";
 }
 
 enum tide_err tideR_by_parse(const char *name, enum tide_r_by *out)
@@ -127,7 +129,8 @@ enum tide_r_sort tideR_sort_of(enum tide_r_by by, enum tide_r_sort sort)
     case TIDE_R_SORT_CALLS:
     case TIDE_R_SORT_PER_CALL:
     case TIDE_R_SORT_WORST:
-        return by == TIDE_R_BY_FUNCTION || by == TIDE_R_BY_LINE
+        return by == TIDE_R_BY_FUNCTION || by == TIDE_R_BY_LINE ||
+                       by == TIDE_R_BY_TARGET
                    ? sort
                    : TIDE_R_SORT_ALLOC;
     default:
@@ -171,6 +174,8 @@ uint64_t tideR_counts_key(const struct tide_r_counts *counts,
         return counts->young_bytes;
     case TIDE_R_SORT_PEAK:
         return counts->peak_bytes;
+    case TIDE_R_SORT_HELD:
+        return counts->held_bytes;
     default:
         return counts->alloc_bytes;
     }
@@ -278,7 +283,8 @@ static bool stack_counts(const struct tide_model *model, uint32_t row,
 {
     const struct tide_r_stack *stack = &model->stacks[row];
     if (stack->kind == TIDE_R_KIND_MORE ||
-        model->nodes[stack->node].lua_frame == TIDE_R_NONE)
+        (model->nodes[stack->node].lua_frame == TIDE_R_NONE &&
+         !model->has_native))
         return false;
     tideR_model_stack_counts(model, row, out);
     return true;
@@ -325,12 +331,48 @@ static bool group_counts(const struct tide_model *model, uint32_t row,
                          struct tide_r_counts *out)
 {
     *out = model->groups[row].counts;
-    return !tideR_counts_are_zero(out);
+    return model->groups[row].is_named || !tideR_counts_are_zero(out);
 }
 
 static struct ident group_ident(const struct tide_model *model, uint32_t row)
 {
     return (struct ident){.name = model->groups[row].name};
+}
+
+/* Targets. */
+
+static uint32_t targets_end(const struct tide_model *model)
+{
+    return model->n_targets;
+}
+
+static bool target_counts(const struct tide_model *model, uint32_t row,
+                          struct tide_r_counts *out)
+{
+    const enum tide_r_target_sort sort = model->targets[row].sort;
+    *out = model->targets[row].counts;
+    return sort == TIDE_R_TARGET_NAMED || sort == TIDE_R_TARGET_REGION ||
+           !tideR_counts_are_zero(out);
+}
+
+static uint64_t target_key(const struct tide_model *model, uint32_t row,
+                           const struct tide_r_counts *counts,
+                           enum tide_r_sort sort)
+{
+    const struct tide_r_target *target = &model->targets[row];
+    if (sort == TIDE_R_SORT_CALLS)
+        return target->calls;
+    if (sort == TIDE_R_SORT_PER_CALL)
+        return per_call(counts->alloc_bytes, target->calls);
+    if (sort == TIDE_R_SORT_WORST)
+        return target->max_call_bytes;
+    return tideR_counts_key(counts, sort);
+}
+
+static struct ident target_ident(const struct tide_model *model, uint32_t row)
+{
+    const struct tide_r_target *target = &model->targets[row];
+    return (struct ident){target->source, target->linedefined, target->name};
 }
 
 static const struct list lists[TIDE_R_BY_COUNT_] = {
@@ -343,6 +385,8 @@ static const struct list lists[TIDE_R_BY_COUNT_] = {
                         true},
     [TIDE_R_BY_GROUP] = {0, groups_end, group_counts, counts_key, group_ident,
                          true},
+    [TIDE_R_BY_TARGET] = {0, targets_end, target_counts, target_key,
+                          target_ident, true},
 };
 
 static int compare_texts(const struct tide_model *model, uint32_t a, uint32_t b)
@@ -389,10 +433,12 @@ size_t tideR_frame_label(const struct tide_model *model, uint32_t frame,
 {
     const struct tide_r_frame *f = &model->frames[frame];
     const struct tide_r_func *func = &model->funcs[f->func];
-    const int n =
-        snprintf(out, out_bytes, "%s:%" PRIu32 " %s",
-                 tideR_strtab_text(&model->strings, func->source), f->line,
-                 tideR_strtab_text(&model->strings, func->name));
+    const char *source = tideR_strtab_text(&model->strings, func->source);
+    const char *name = tideR_strtab_text(&model->strings, func->name);
+    const int n = f->line == 0 ? snprintf(out, out_bytes, "%s%s%s", source,
+                                          source[0] != '\0' ? " " : "", name)
+                               : snprintf(out, out_bytes, "%s:%" PRIu32 " %s",
+                                          source, f->line, name);
     return (size_t)n < out_bytes ? (size_t)n : out_bytes - 1;
 }
 
@@ -439,6 +485,14 @@ static bool row_matches(const struct tide_model *model, enum tide_r_by by,
         return label_matches(query, tideC_kind_name(row));
     if (by == TIDE_R_BY_GROUP)
         return label_matches(query, name);
+    if (by == TIDE_R_BY_TARGET) {
+        const uint32_t group = model->targets[row].group;
+        snprintf(label, sizeof label, "%s %s:%" PRIu32 " %s",
+                 tideR_strtab_text(&model->strings, model->groups[group].name),
+                 tideR_strtab_text(&model->strings, ident.source), ident.line,
+                 name);
+        return label_matches(query, label);
+    }
     snprintf(label, sizeof label, "%s:%" PRIu32 " %s",
              tideR_strtab_text(&model->strings, ident.source), ident.line,
              name);

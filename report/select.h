@@ -16,6 +16,7 @@ enum tide_r_by {
     TIDE_R_BY_STACK,
     TIDE_R_BY_KIND,
     TIDE_R_BY_GROUP,
+    TIDE_R_BY_TARGET,
     TIDE_R_BY_COUNT_
 };
 
@@ -34,6 +35,7 @@ enum tide_r_sort {
     TIDE_R_SORT_TOTAL,       /* functions: own and below, bytes */
     TIDE_R_SORT_NAME,        /* by name, upwards */
     TIDE_R_SORT_LINE,        /* by source and line, upwards */
+    TIDE_R_SORT_HELD,        /* held when memory ran out, bytes */
     TIDE_R_SORT_COUNT_
 };
 
@@ -91,7 +93,10 @@ enum tide_r_sort tideR_sort_of(enum tide_r_by by, enum tide_r_sort sort);
 uint64_t tideR_counts_key(const struct tide_r_counts *counts,
                           enum tide_r_sort sort);
 
-/* "source:line function" of a frame, in `out`; returns its length. */
+/*
+** "source:line function" of a frame, in `out`; returns its length.  Where no
+** line is known, as of C functions: "source function".
+*/
 size_t tideR_frame_label(const struct tide_model *model, uint32_t frame,
                          char *out, size_t out_bytes);
 

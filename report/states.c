@@ -28,28 +28,25 @@ struct state_row {
     uint64_t peak_bytes;
 };
 
-static struct state_row read_state(const struct tide_profile *profile,
+static struct state_row read_state(const struct tide_model *model,
                                    uint32_t heap)
 {
-    const struct tide_p_view *view = tideP_reader_heap(profile, heap);
-    struct state_row row = {
-        .pid = view->head->pid != 0 ? view->head->pid
-                                    : tideP_reader_header(profile)->pid,
+    const struct tide_p_heap *head =
+        tideP_reader_heap(model->profile, heap)->head;
+    const struct tide_r_counts *counts = &model->heaps[heap];
+    return (struct state_row){
+        .pid = head->pid != 0 ? head->pid : model->header->pid,
         .heap = heap,
-        .n_states = view->head->n_states,
-        .n_cycles = view->head->gc_cycle,
-        .is_open = view->head->state == TIDE_P_HEAP_OPEN,
+        .n_states = head->n_states,
+        .n_cycles = head->gc_cycle,
+        .is_open = head->state == TIDE_P_HEAP_OPEN,
+        .alloc_bytes = counts->alloc_bytes,
+        .alloc_blocks = counts->alloc_blocks,
+        .freed_bytes = counts->freed_bytes,
+        .live_bytes = counts->live_bytes,
+        .live_blocks = counts->live_blocks,
+        .peak_bytes = counts->peak_bytes,
     };
-    for (uint32_t i = 1; i < view->n_cells; i++) {
-        const struct tide_p_cell *cell = &view->cells[i];
-        row.alloc_bytes += cell->alloc_bytes;
-        row.alloc_blocks += cell->alloc_blocks;
-        row.freed_bytes += cell->freed_bytes;
-        row.live_bytes += tideP_cell_live_bytes(cell);
-        row.live_blocks += tideP_cell_live_blocks(cell);
-        row.peak_bytes += tideP_cell_peak_bytes(view->head, cell);
-    }
-    return row;
 }
 
 static int compare_states(const void *a, const void *b)
@@ -118,16 +115,16 @@ static void put_states_json(struct tide_r_sink *sink,
     tideR_puts(sink, "\n");
 }
 
-enum tide_err tideR_states(const struct tide_profile *profile, uint32_t top,
+enum tide_err tideR_states(const struct tide_model *model, uint32_t top,
                            bool as_json, FILE *out)
 {
-    const uint32_t n_all = tideP_reader_n_heaps(profile);
+    const uint32_t n_all = tideP_reader_n_heaps(model->profile);
     const uint32_t n = top == 0 || top > n_all ? n_all : top;
     struct tide_r_sink sink = tideR_sink(out);
     struct state_row *rows = calloc((size_t)n_all + 1, sizeof *rows);
     TIDE_FAIL_IF(rows == NULL, TIDE_ERR_NOMEM);
     for (uint32_t i = 0; i < n_all; i++)
-        rows[i] = read_state(profile, i);
+        rows[i] = read_state(model, i);
     qsort(rows, n_all, sizeof *rows, compare_states);
     if (as_json)
         put_states_json(&sink, rows, n);

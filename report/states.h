@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-#include "../profile/reader.h"
+#include "model.h"
 
 /*
 ** Writes a row for each heap: one lua_State, or several that came one after
@@ -17,7 +17,7 @@
 ** as_json  {"format": "tidemark-states", "version": 1, "states": [...]}
 ** Errors: IO (errno says why), NOMEM.
 */
-enum tide_err tideR_states(const struct tide_profile *profile, uint32_t top,
+enum tide_err tideR_states(const struct tide_model *model, uint32_t top,
                            bool as_json, FILE *out);
 
 #endif

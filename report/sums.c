@@ -1,6 +1,6 @@
 /*
 ** sums.c: the part of a model that needs the whole tree: totals of functions,
-** the function that each line names, groups, figures of the collector.
+** the function that each line names, figures of the collector.
 **
 ** A function's total counts each byte once: a node adds what it and the nodes
 ** below it allocated only when no node above it is of the same function.
@@ -27,10 +27,10 @@ static void fill_below(const struct tide_model *model, struct below *below)
 {
     for (uint32_t i = 1; i < model->n_stacks; i++) {
         const struct tide_r_stack *stack = &model->stacks[i];
-        const struct tide_p_cell *cell =
-            &tideP_reader_heap(model->profile, stack->heap)->cells[stack->cell];
-        below[stack->node].bytes += cell->alloc_bytes;
-        below[stack->node].blocks += cell->alloc_blocks;
+        struct tide_r_counts counts;
+        tideR_unpack(&model->packed, stack->counts, &counts);
+        below[stack->node].bytes += counts.alloc_bytes;
+        below[stack->node].blocks += counts.alloc_blocks;
     }
     for (uint32_t i = model->n_nodes - 1; i > 0; i--) {
         const uint32_t parent = model->nodes[i].parent;
@@ -106,47 +106,35 @@ static void name_lines(struct tide_model *model)
     }
 }
 
-/* Groups are few: made in the order in which functions name them. */
-static enum tide_err fill_groups(struct tide_model *model, struct tide_mem *mem,
-                                 struct tide_hashtab *by_name)
+static uint32_t line_of_stack(const struct tide_model *model, uint32_t stack)
 {
-    uint32_t max_groups = 0;
-    for (uint32_t i = 0; i < model->n_funcs; i++) {
-        uint32_t name;
-        TIDE_TRY(tideR_name_func(model, i, &name));
-        uint64_t *row = tideC_hashtab_put(by_name, mem, (uint64_t)name + 1);
-        TIDE_FAIL_IF(row == NULL, TIDE_ERR_NOMEM);
-        if (*row == 0) {
-            TIDE_TRY(tideR_grow(&model->groups, &max_groups,
-                                (uint64_t)model->n_groups + 1,
-                                sizeof *model->groups));
-            model->groups[model->n_groups] =
-                (struct tide_r_group){.name = name};
-            *row = ++model->n_groups;
-        }
-        struct tide_r_group *group = &model->groups[*row - 1];
-        model->funcs[i].group = (uint32_t)*row - 1;
-        group->n_funcs++;
-        tideR_counts_add(&group->counts, &model->funcs[i].own);
+    const uint32_t node = model->stacks[stack].node;
+    return model->frames[model->nodes[node].lua_frame].line_row;
+}
+
+/* Sorts the stacks by line: counts, then places, from the last on. */
+static enum tide_err sort_by_line(struct tide_model *model)
+{
+    uint32_t n = 0;
+    model->line_stacks = malloc(model->n_stacks * sizeof *model->line_stacks);
+    TIDE_FAIL_IF(model->line_stacks == NULL, TIDE_ERR_NOMEM);
+    for (uint32_t i = 1; i < model->n_stacks; i++)
+        model->lines[line_of_stack(model, i)].first_stack++;
+    for (uint32_t i = 0; i < model->n_lines; i++)
+        model->lines[i].first_stack = n += model->lines[i].first_stack;
+    for (uint32_t i = model->n_stacks; i-- > 1;) {
+        struct tide_r_line *line = &model->lines[line_of_stack(model, i)];
+        model->line_stacks[--line->first_stack] = i;
     }
     return TIDE_OK;
 }
 
-static enum tide_err sum_groups(struct tide_model *model)
-{
-    struct tide_mem mem = {0};
-    struct tide_hashtab by_name = {0};
-    const enum tide_err err = fill_groups(model, &mem, &by_name);
-    tideC_hashtab_close(&by_name, &mem);
-    tideC_mem_close(&mem);
-    return err;
-}
-
 enum tide_err tideR_summarize(struct tide_model *model)
 {
+    TIDE_TRY(sort_by_line(model));
     TIDE_TRY(sum_totals(model));
     name_lines(model);
-    return sum_groups(model);
+    return tideR_fill_groups(model);
 }
 
 static int compare_cycles(const void *pa, const void *pb)
@@ -210,6 +198,8 @@ static void sum_heads(struct tide_model *model)
             tideP_reader_heap(model->profile, i)->head;
         gc->collect_s += (double)head->collect_ns / 1e9;
         gc->n_timed += head->n_timed;
+        gc->emergency_s += (double)head->emergency_ns / 1e9;
+        gc->sweep_s += (double)head->sweep_ns / 1e9;
     }
 }
 

@@ -14,6 +14,7 @@
 #include "text_impl.h"
 
 #define FINDINGS_SHOWN 6u  /* by the table */
+#define ALIKE_SHOWN    3u  /* of these, of one kind */
 #define GAP            2u  /* blanks between columns */
 #define REMARK_LEAST   30u /* columns that a remark needs beside a row */
 #define REMARK_INDENT  8u
@@ -76,6 +77,7 @@ const char *tideR_sort_words(enum tide_r_sort sort)
         [TIDE_R_SORT_TOTAL] = "total bytes",
         [TIDE_R_SORT_NAME] = "name",
         [TIDE_R_SORT_LINE] = "source line",
+        [TIDE_R_SORT_HELD] = "bytes held when memory ran out",
     };
     return words[sort];
 }
@@ -131,6 +133,13 @@ static void peak_text(const struct tide_model *model, const struct row *row,
     tideR_bytes_text((int64_t)row->counts.peak_bytes, out);
 }
 
+static void held_text(const struct tide_model *model, const struct row *row,
+                      char out[TIDE_R_UNIT_MAX])
+{
+    (void)model;
+    tideR_bytes_text((int64_t)row->counts.held_bytes, out);
+}
+
 /* A share of what was allocated: what never survived a cycle. */
 static void young_text(const struct tide_model *model, const struct row *row,
                        char out[TIDE_R_UNIT_MAX])
@@ -164,6 +173,17 @@ static void per_call_text(const struct tide_model *model, const struct row *row,
         tideR_bytes_text((int64_t)row->per_call, out);
 }
 
+/* Over the whole run. */
+static void rate_text(const struct tide_model *model, const struct row *row,
+                      char out[TIDE_R_UNIT_MAX])
+{
+    if (model->seconds > 0)
+        tideR_bytes_text(
+            (int64_t)((double)row->counts.alloc_bytes / model->seconds), out);
+    else
+        snprintf(out, TIDE_R_UNIT_MAX, "-");
+}
+
 static void worst_text(const struct tide_model *model, const struct row *row,
                        char out[TIDE_R_UNIT_MAX])
 {
@@ -172,25 +192,34 @@ static void worst_text(const struct tide_model *model, const struct row *row,
 }
 
 static const struct figure line_figures[] = {
-    {"share", 6, 0, share_text},   {"allocated", 9, 0, alloc_text},
-    {"blocks", 9, 0, blocks_text}, {"live", 8, 0, live_text},
-    {"calls", 9, 110, calls_text}, {"B/call", 8, 110, per_call_text},
-    {"worst", 8, 130, worst_text}, {"peak", 8, 130, peak_text},
-    {"young", 6, 140, young_text}, {NULL, 0, 0, NULL},
+    {"share", 6, 0, share_text},
+    {"allocated", 9, 0, alloc_text},
+    {"blocks", 9, 0, blocks_text},
+    {"live", 8, 0, live_text},
+    {"calls", 9, 110, calls_text},
+    {"B/call", 8, 110, per_call_text},
+    {"worst", 8, 130, worst_text},
+    {"peak", 8, 130, peak_text},
+    {"young", 6, 140, young_text},
+    {"held", 8, 0, held_text},
+    {NULL, 0, 0, NULL},
 };
 
 static const struct figure func_figures[] = {
-    {"share", 6, 0, share_text},
-    {"own", 8, 0, alloc_text},
-    {"total", 8, 0, total_text},
-    {"calls", 9, 0, calls_text},
-    {"B/call", 8, 0, per_call_text},
-    {"worst", 8, 0, worst_text},
-    {"live", 8, 110, live_text},
-    {"blocks", 9, 110, blocks_text},
-    {"peak", 8, 130, peak_text},
-    {"young", 6, 140, young_text},
-    {NULL, 0, 0, NULL},
+    {"share", 6, 0, share_text},     {"own", 8, 0, alloc_text},
+    {"total", 8, 0, total_text},     {"calls", 9, 0, calls_text},
+    {"B/call", 8, 0, per_call_text}, {"worst", 8, 0, worst_text},
+    {"live", 8, 110, live_text},     {"blocks", 9, 110, blocks_text},
+    {"peak", 8, 130, peak_text},     {"young", 6, 140, young_text},
+    {"held", 8, 0, held_text},       {NULL, 0, 0, NULL},
+};
+
+static const struct figure target_figures[] = {
+    {"share", 6, 0, share_text},     {"total", 8, 0, alloc_text},
+    {"per s", 8, 0, rate_text},      {"calls", 9, 0, calls_text},
+    {"B/call", 8, 0, per_call_text}, {"peak", 8, 0, worst_text},
+    {"live", 8, 110, live_text},     {"blocks", 9, 110, blocks_text},
+    {"young", 6, 130, young_text},   {NULL, 0, 0, NULL},
 };
 
 static const struct figure sum_figures[] = {
@@ -202,6 +231,7 @@ static const struct figure sum_figures[] = {
     {"peak", 8, 90, peak_text},
     {"live blocks", 11, 110, live_blocks_text},
     {"young", 6, 110, young_text},
+    {"held", 8, 0, held_text},
     {NULL, 0, 0, NULL},
 };
 
@@ -240,6 +270,16 @@ static void fill_group(const struct tide_model *model, struct row *row)
     row->counts = model->groups[row->index].counts;
 }
 
+static void fill_target(const struct tide_model *model, struct row *row)
+{
+    const struct tide_r_target *target = &model->targets[row->index];
+    row->counts = target->counts;
+    row->calls = target->calls;
+    if (target->calls > 0)
+        row->per_call = target->counts.alloc_bytes / target->calls;
+    row->worst = target->max_call_bytes;
+}
+
 static void label_text(const struct tide_model *model, uint32_t string,
                        struct label *out)
 {
@@ -260,6 +300,11 @@ static void label_place(const struct tide_model *model, uint32_t source,
     if (out->n > most)
         out->n = most;
     out->n += (size_t)snprintf(out->text + out->n, 12, ":%" PRIu32, line);
+}
+
+static void label_words(const char *words, struct label *out)
+{
+    out->n = (size_t)snprintf(out->text, sizeof out->text, "%s", words);
 }
 
 static void line_labels(const struct tide_r_page *page, uint32_t index,
@@ -319,8 +364,26 @@ static void kind_labels(const struct tide_r_page *page, uint32_t index,
 static void group_labels(const struct tide_r_page *page, uint32_t index,
                          struct label out[3])
 {
-    label_text(page->model, page->model->groups[index].name, &out[0]);
+    const struct tide_r_group *group = &page->model->groups[index];
+    label_text(page->model, group->name, &out[0]);
     out[1].n = out[2].n = 0;
+    if (tideR_counts_are_zero(&group->counts))
+        label_words("nothing recorded", &out[2]);
+}
+
+static void target_labels(const struct tide_r_page *page, uint32_t index,
+                          struct label out[3])
+{
+    const struct tide_model *model = page->model;
+    const struct tide_r_target *target = &model->targets[index];
+    label_text(model, target->name, &out[1]);
+    label_place(model, target->source, target->linedefined, &out[2]);
+    if (target->sort == TIDE_R_TARGET_REST)
+        label_words("-", &out[0]);
+    else
+        label_text(model, model->groups[target->group].name, &out[0]);
+    if (tideR_counts_are_zero(&target->counts))
+        label_words("nothing recorded", &out[2]);
 }
 
 static const struct table tables[TIDE_R_BY_COUNT_] = {
@@ -353,10 +416,26 @@ static const struct table tables[TIDE_R_BY_COUNT_] = {
                          {"group", NULL, NULL},
                          {TIDE_R_CUT_HEAD, TIDE_R_CUT_TAIL},
                          "the functions in them",
-                         "--by function",
+                         "--by target",
                          fill_group,
                          group_labels},
+    [TIDE_R_BY_TARGET] = {"targets",
+                          target_figures,
+                          {"group", "target", "source"},
+                          {TIDE_R_CUT_HEAD, TIDE_R_CUT_TAIL},
+                          "sums of groups",
+                          "--by group",
+                          fill_target,
+                          target_labels},
 };
+
+/* What was held when memory ran out is shown where it is asked for. */
+static bool is_shown(const struct tide_r_page *page, const struct figure *f)
+{
+    if (f->text == held_text)
+        return page->query->sort == TIDE_R_SORT_HELD;
+    return page->columns >= f->from_columns;
+}
 
 /* Columns that the figures take, with the gap behind each. */
 static unsigned figures_width(const struct tide_r_page *page,
@@ -364,7 +443,7 @@ static unsigned figures_width(const struct tide_r_page *page,
 {
     unsigned width = 0;
     for (; figures->title != NULL; figures++)
-        if (page->columns >= figures->from_columns)
+        if (is_shown(page, figures))
             width += figures->width + GAP;
     return width;
 }
@@ -374,7 +453,7 @@ static void put_titles(const struct tide_r_page *page,
 {
     tideR_paint(page, TIDE_R_BOLD);
     for (const struct figure *f = table->figures; f->title != NULL; f++)
-        if (page->columns >= f->from_columns)
+        if (is_shown(page, f))
             tideR_printf(page->sink, "%*s  ", (int)f->width, f->title);
     const bool has_more = table->names[1] != NULL || layout->has_remarks_beside;
     tideR_printf(page->sink, "%-*s", has_more ? (int)layout->widths[0] : 0,
@@ -463,7 +542,7 @@ static void put_row(const struct tide_r_page *page, const struct table *table,
     table->fill(page->model, &row);
     table->labels(page, index, labels);
     for (const struct figure *f = table->figures; f->title != NULL; f++) {
-        if (page->columns < f->from_columns)
+        if (!is_shown(page, f))
             continue;
         f->text(page->model, &row, text);
         tideR_printf(page->sink, "%*s  ", (int)f->width, text);
@@ -558,7 +637,9 @@ enum tide_err tideR_text(const struct tide_model *model, enum tide_r_by by,
         .columns = tideR_page_columns(look),
     };
     tideR_text_header(&page);
-    tideR_text_findings(&page, FINDINGS_SHOWN);
+    tideR_text_findings(&page, FINDINGS_SHOWN, ALIKE_SHOWN);
+    tideR_text_failure(&page);
+    tideR_text_marks(&page);
     const enum tide_err err =
         by == TIDE_R_BY_STACK ? tideR_text_tree(&page) : put_rows(&page, by);
     tideR_srctext_close(page.texts);

@@ -50,8 +50,13 @@ void tideR_put_wrapped(const struct tide_r_page *page, const char *first_indent,
 
 /* What stands above and below every table: findings above, notes below. */
 void tideR_text_header(const struct tide_r_page *page);
-void tideR_text_findings(const struct tide_r_page *page, uint32_t n_max);
+void tideR_text_findings(const struct tide_r_page *page, uint32_t n_max,
+                         uint32_t n_alike_max);
 void tideR_text_notes(const struct tide_r_page *page);
+
+/* What held the heap when memory ran out, and the marks; nothing if none. */
+void tideR_text_failure(const struct tide_r_page *page);
+void tideR_text_marks(const struct tide_r_page *page);
 
 /* The next useful command.  arguments: "--by function"; the file follows. */
 void tideR_text_hint(const struct tide_r_page *page, const char *what,

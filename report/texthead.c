@@ -134,6 +134,13 @@ static void put_run(const struct tide_r_page *page)
     const struct tide_p_header *header = model->header;
     char text[TIDE_R_UNIT_MAX];
     struct line line = {.n = 0};
+    if (tideR_is_import(model)) {
+        add(&line, "%.*s",
+            (int)strnlen(header->tier_reason, sizeof header->tier_reason),
+            header->tier_reason);
+        tideR_put_wrapped(page, "  ", "  ", line.text);
+        return;
+    }
     add(&line, "pid %" PRIu32 ", ", header->pid);
     if (header->lua[0] != '\0')
         add(&line, "%.*s, ", (int)strnlen(header->lua, sizeof header->lua),
@@ -142,6 +149,8 @@ static void put_run(const struct tide_r_page *page)
         model->n_states == 1 ? "state" : "states");
     add(&line, "%s",
         tideR_duration_text((uint64_t)(model->seconds * 1e9), text));
+    if (model->at_mark != NULL)
+        add(&line, " at mark '%.200s'", model->at_mark);
     add_tier(&line, header);
     tideR_put_wrapped(page, "  ", "  ", line.text);
 }
@@ -216,6 +225,31 @@ static void put_kinds(const struct tide_r_page *page)
         tideR_put_wrapped(page, "  ", "  ", line.text);
 }
 
+/* What the program has named; nothing when it has named nothing. */
+static void put_groups(const struct tide_r_page *page)
+{
+    const struct tide_model *model = page->model;
+    uint32_t n_groups = 0, n_targets = 0, n_idle = 0;
+    struct line line = {.n = 0};
+    for (uint32_t i = 0; i < model->n_groups; i++)
+        n_groups += model->groups[i].is_named;
+    for (uint32_t i = 0; i < model->n_targets; i++) {
+        const struct tide_r_target *t = &model->targets[i];
+        const bool is_named =
+            t->sort == TIDE_R_TARGET_NAMED || t->sort == TIDE_R_TARGET_REGION;
+        n_targets += is_named;
+        n_idle += is_named && tideR_counts_are_zero(&t->counts);
+    }
+    if (n_groups == 0)
+        return;
+    add(&line, "named: %" PRIu32 " %s with %" PRIu32 " %s", n_groups,
+        n_groups == 1 ? "group" : "groups", n_targets,
+        n_targets == 1 ? "target" : "targets");
+    if (n_idle > 0)
+        add(&line, "; nothing was recorded in %" PRIu32, n_idle);
+    tideR_put_wrapped(page, "  ", "  ", line.text);
+}
+
 void tideR_text_header(const struct tide_r_page *page)
 {
     put_command(page);
@@ -223,6 +257,7 @@ void tideR_text_header(const struct tide_r_page *page)
     put_totals(page);
     put_collector(page);
     put_kinds(page);
+    put_groups(page);
 }
 
 static bool is_note(const struct tide_r_finding *finding)
@@ -230,23 +265,37 @@ static bool is_note(const struct tide_r_finding *finding)
     return strcmp(finding->kind, "note") == 0;
 }
 
-void tideR_text_findings(const struct tide_r_page *page, uint32_t n_max)
+/* How many findings of its kind come before number i. */
+static uint32_t n_alike(const struct tide_model *model, uint32_t i)
 {
     uint32_t n = 0;
+    for (uint32_t j = 0; j < i; j++)
+        n += strcmp(model->findings[j].kind, model->findings[i].kind) == 0;
+    return n;
+}
+
+void tideR_text_findings(const struct tide_r_page *page, uint32_t n_max,
+                         uint32_t n_alike_max)
+{
+    uint32_t n = 0, n_more = 0;
     for (uint32_t i = 0; i < page->model->n_findings; i++) {
         const struct tide_r_finding *finding = &page->model->findings[i];
         struct line line = {.n = 0};
-        if (is_note(finding) || n++ >= n_max)
+        if (is_note(finding))
             continue;
-        if (n == 1)
+        if (n == n_max || n_alike(page->model, i) >= n_alike_max) {
+            n_more++;
+            continue;
+        }
+        if (n++ == 0)
             tideR_puts(page->sink, "\n");
         add(&line, "%s: %s", finding->kind, finding->text);
         tideR_put_wrapped(page, "", "  ", line.text);
     }
-    if (n > n_max) {
+    if (n_more > 0) {
         struct line line = {.n = 0};
-        add(&line, "%" PRIu32 " more findings: tidemark gc, or --json",
-            n - n_max);
+        add(&line, "%" PRIu32 " more %s: tidemark gc, or --json", n_more,
+            n_more == 1 ? "finding" : "findings");
         tideR_put_wrapped(page, "", "  ", line.text);
     }
 }

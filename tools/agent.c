@@ -13,7 +13,6 @@
 */
 #include "agent.h"
 
-#include <libgen.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -150,7 +149,20 @@ static void register_handlers(void)
         return;
     g_agent.is_hooked = true;
     __cxa_atexit(finish, NULL, NULL);
-    pthread_atfork(tideG_lock, tideG_unlock, renew_lock);
+    pthread_atfork(NULL, NULL, renew_lock);
+}
+
+/*
+** What is registered last is called first: after the session has registered its
+** own handlers, so that a fork takes this lock before those of the session, as
+** every thread does that opens a state.
+*/
+static void lock_for_forks(void)
+{
+    if (g_agent.locks_for_forks)
+        return;
+    g_agent.locks_for_forks = true;
+    pthread_atfork(tideG_lock, tideG_unlock, NULL);
 }
 
 /* Only where there is Lua: other programs of the same environment hear none. */
@@ -164,16 +176,25 @@ static bool parse_options(const char *text)
     return false;
 }
 
-/* Under the lock. */
+/* A tide_lookup_fn over a Lua without names. */
+static void *find_nothing(void *ctx, const char *name)
+{
+    (void)ctx;
+    (void)name;
+    return NULL;
+}
+
+/* Under the lock.  lua NULL: one without names. */
 static enum tide_err open_session(struct tideG_lua *lua, const char *text,
                                   const char *route)
 {
     struct tide_session *session;
     TIDE_FAIL_IF(!parse_options(text), TIDE_ERR_ARG);
-    tideG_lua_learn(lua);
+    if (lua != NULL)
+        tideG_lua_learn(lua);
     tideG_bypass_begin();
-    const enum tide_err err =
-        tide_session_open(text, tideG_lua_lookup, lua, &session);
+    const enum tide_err err = tide_session_open(
+        text, lua != NULL ? tideG_lua_lookup : find_nothing, lua, &session);
     tideG_bypass_end();
     TIDE_TRY(err);
     tide_session_set_route(session, route);
@@ -182,6 +203,7 @@ static enum tide_err open_session(struct tideG_lua *lua, const char *text,
     stat(g_agent.path, &g_agent.file);
     g_agent.pid = getpid();
     register_handlers();
+    lock_for_forks();
     TIDE_PUBLISH(&g_agent.session, session);
     return TIDE_OK;
 }
@@ -242,15 +264,15 @@ enum tide_err tide_process_attach(const char *options_or_null,
     return tideG_state_attach(g_agent.session, lua, L, out_or_null);
 }
 
+/* No malloc where it can be done without: most programs have no Lua. */
 static bool note_place(void)
 {
     const char *path;
-    char *real = NULL;
     if (!tideG_object_at((uintptr_t)tideG_lock, &g_agent.own, &path))
         return false;
-    real = realpath(path, NULL);
-    snprintf(g_agent.folder, sizeof g_agent.folder, "%s",
-             dirname(real != NULL ? real : (char[]){"."}));
+    char *real = path[0] == '/' ? NULL : realpath(path, NULL);
+    snprintf(g_agent.library, sizeof g_agent.library, "%s",
+             real != NULL ? real : path);
     free(real);
     return true;
 }
@@ -260,8 +282,31 @@ static bool read_environment(void)
     const char *text = getenv("TIDEMARK");
     if (text == NULL || text[0] == '\0' || strcmp(text, "0") == 0)
         return false;
-    g_agent.text = strdup(text);
+    const size_t bytes = strlen(text) + 1;
+    g_agent.text = bytes <= sizeof g_agent.short_text
+                       ? memcpy(g_agent.short_text, text, bytes)
+                       : strdup(text);
     return g_agent.text != NULL;
+}
+
+static bool wants_sniff(void)
+{
+    struct tide_options options;
+    char why[256];
+    tideC_options_default(&options);
+    return tideC_options_parse(g_agent.text, &options, why, sizeof why) ==
+               TIDE_OK &&
+           options.sniff;
+}
+
+/* The executable has a Lua that it does not export. */
+static void open_for_sniff(void)
+{
+    if (!tideG_sniff_program() || open_for_env(NULL, "sniff") == NULL)
+        return;
+    const char *why = tideG_sniff_start();
+    if (why != NULL)
+        tideG_warn_once("not profiled: sniff", why);
 }
 
 /* The executable's own Lua, or the one it is linked to. */
@@ -272,6 +317,8 @@ static void open_at_start(void)
         lua = tideG_lua_loaded();
         if (lua != NULL && tideG_lua_check(lua))
             open_for_env(lua, "preload");
+        else if (lua == NULL && wants_sniff())
+            open_for_sniff();
         return;
     }
     if (!tideG_lua_check(lua))

@@ -7,6 +7,7 @@
 **   agent_interpose.c  the interposed functions
 **   agent_patch.c      the same for an executable that exports Lua
 **   agent_code.c       moves the first instructions of a function
+**   agent_sniff.c      an executable with Lua inside that exports none of it
 **   agent_report.c     the report at exit
 **
 ** No lua.h here: the functions of the host's Lua are looked up at run time,
@@ -113,17 +114,19 @@ struct tideG_agent {
     pthread_mutex_t lock; /* recursive; what says "guarded" below */
     bool is_active;       /* TIDEMARK is set: interposed calls are taken */
     bool is_hooked;       /* handlers for exit and fork are registered */
+    bool locks_for_forks; /* a fork takes the lock */
     bool has_spoken;      /* a warning was given; guarded */
     bool is_over;         /* the session has been finished */
     pid_t pid;            /* process that opened the session */
     unsigned n_states;    /* states seen; published, written under the lock */
-    struct tide_session *session;   /* published; written under the lock */
-    char *text;                     /* options from the environment, or NULL */
-    struct tide_options options;    /* of the session */
-    char path[TIDE_OPT_PATH_MAX];   /* of the profile when it was opened */
-    struct stat file;               /* and which file that was */
-    char folder[TIDE_OPT_PATH_MAX]; /* where this library is */
-    struct tideG_range own;         /* this library */
+    struct tide_session *session;    /* published; written under the lock */
+    char *text;                      /* options from the environment, or NULL */
+    char short_text[256];            /* that text, if it fits */
+    struct tide_options options;     /* of the session */
+    char path[TIDE_OPT_PATH_MAX];    /* of the profile when it was opened */
+    struct stat file;                /* and which file that was */
+    char library[TIDE_OPT_PATH_MAX]; /* this library's file, absolute */
+    struct tideG_range own;          /* this library */
     struct tideG_lua luas[TIDEG_LUAS_MAX];
     unsigned n_luas;          /* published; written under the lock */
     struct tideG_lua *global; /* found by every caller; published */
@@ -133,6 +136,7 @@ struct tideG_agent {
     unsigned n_own_resumes; /* published, as n_luas */
     bool is_learning;       /* calls of lua_resume are noted there; guarded */
     struct tideG_state *states[TIDEG_BUCKETS]; /* guarded */
+    char sniffed[32]; /* release of a Lua without names; "": none */
     struct tideG_patch patch_newstate;
     struct tideG_patch patch_close;
 };
@@ -239,6 +243,20 @@ void tideG_setallocf(struct lua_State *L, tide_alloc_fn f, void *ud);
 ** has been changed.
 */
 const char *tideG_patch_program(struct tideG_lua *lua);
+
+/* agent_sniff.c */
+
+/*
+** Has the executable Lua 5.4 inside?  Its release, "Lua 5.4.4" or at least
+** "Lua 5.4", is then in g_agent.sniffed.
+*/
+bool tideG_sniff_program(void);
+
+/*
+** Watches the executable's calls of malloc, realloc and free from here on.
+** NULL when it does, else why not: then nothing has been changed.
+*/
+const char *tideG_sniff_start(void);
 
 /* agent_report.c */
 

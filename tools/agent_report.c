@@ -10,6 +10,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <libgen.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
@@ -54,16 +55,33 @@ static char **clean_environment(void)
     return kept;
 }
 
-/* The command beside the library, or where both were installed. */
+static bool is_command_in(const char *folder, char *out, size_t out_bytes)
+{
+    const int n = snprintf(out, out_bytes, "%s/tidemark", folder);
+    return n > 0 && (size_t)n < out_bytes && access(out, X_OK) == 0;
+}
+
+/* The command in the folder of a file, whose path is cut to that. */
+static bool is_command_beside(char *path, char *out, size_t out_bytes)
+{
+    return is_command_in(dirname(path), out, out_bytes);
+}
+
+/*
+** The command beside the library as it was named, beside its file, or where
+** both were installed.
+*/
 static bool find_command(char *out, size_t out_bytes)
 {
-    const char *const folders[] = {g_agent.folder, TIDE_BINDIR};
-    for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
-        const int n = snprintf(out, out_bytes, "%s/tidemark", folders[i]);
-        if (n > 0 && (size_t)n < out_bytes && access(out, X_OK) == 0)
-            return true;
-    }
-    return false;
+    char named[sizeof g_agent.library];
+    memcpy(named, g_agent.library, sizeof named);
+    if (is_command_beside(named, out, out_bytes))
+        return true;
+    char *real = realpath(g_agent.library, NULL);
+    const bool is_there =
+        real != NULL && is_command_beside(real, out, out_bytes);
+    free(real);
+    return is_there || is_command_in(TIDE_BINDIR, out, out_bytes);
 }
 
 /* Where the host ignores SIGCHLD there is in the end nothing to wait for. */

@@ -49,14 +49,13 @@ static struct tideG_state **bucket_of(const struct tide_heap *heap)
     return &g_agent.states[(key >> 4 ^ key >> 12) & (TIDEG_BUCKETS - 1)];
 }
 
+/* Under the lock. */
 static void add_state(struct tideG_state *state)
 {
-    tideG_lock();
     struct tideG_state **bucket = bucket_of(state->heap);
     state->next = *bucket;
     *bucket = state;
     g_agent.n_states++;
-    tideG_unlock();
 }
 
 static void remove_state(struct tideG_state *state)
@@ -179,20 +178,35 @@ static struct tideG_state *state_create(struct tideG_lua *lua, tide_alloc_fn f,
     return state;
 }
 
-static struct tideG_state *state_open(struct tide_session *session,
-                                      struct tideG_lua *lua, tide_alloc_fn f,
+/*
+** Under the lock, so that the session is not closed at exit while a thread
+** opens a heap in it.
+*/
+static bool open_heap(struct tideG_state *state)
+{
+    bool is_open = false;
+    tideG_lock();
+    struct tide_session *session = TIDE_OBSERVE(&g_agent.session);
+    if (session != NULL)
+        is_open = tide_heap_open(session, &state->heap) == TIDE_OK;
+    if (is_open)
+        add_state(state);
+    tideG_unlock();
+    return is_open;
+}
+
+static struct tideG_state *state_open(struct tideG_lua *lua, tide_alloc_fn f,
                                       void *ud, uintptr_t caller)
 {
     struct tideG_state *state = state_create(lua, f, ud, caller);
     if (state == NULL)
         return NULL;
-    if (tide_heap_open(session, &state->heap) != TIDE_OK) {
+    if (!open_heap(state)) {
         free(state);
         return NULL;
     }
     if (!state->is_arena)
         chain_top(state);
-    add_state(state);
     return state;
 }
 
@@ -221,7 +235,7 @@ struct lua_State *tideG_state_new(struct tideG_lua *lua, tide_alloc_fn f,
     struct tideG_state *state = NULL;
     struct tide_session *session = tideG_session_or_null(lua);
     if (session != NULL && can_hide_allocator(lua, f))
-        state = state_open(session, lua, f, ud, caller);
+        state = state_open(lua, f, ud, caller);
     if (state == NULL)
         return lua->newstate(f, ud, seed);
     struct lua_State *L = lua->newstate(tide_alloc, state->heap, seed);
@@ -245,14 +259,19 @@ enum tide_err tideG_state_attach(struct tide_session *session,
     }
     struct tideG_state *state = state_create(lua, f, ud, (uintptr_t)f);
     TIDE_FAIL_IF(state == NULL, TIDE_ERR_NOMEM);
-    const enum tide_err err = tide_heap_attach(session, L, &state->heap);
+    tideG_lock(); /* as in open_heap */
+    const enum tide_err err = TIDE_OBSERVE(&g_agent.session) == session
+                                  ? tide_heap_attach(session, L, &state->heap)
+                                  : TIDE_ERR_STATE;
+    if (err == TIDE_OK)
+        add_state(state);
+    tideG_unlock();
     if (err != TIDE_OK) {
         free(state);
         return err;
     }
     if (!state->is_arena)
         chain_top(state);
-    add_state(state);
     if (out_or_null != NULL)
         *out_or_null = state->heap;
     return TIDE_OK;

@@ -25,12 +25,15 @@ enum cmd_status {
 int cmd_annotate(int argc, char **argv);
 int cmd_attach(int argc, char **argv);
 int cmd_check(int argc, char **argv);
+int cmd_ctl(int argc, char **argv);
 int cmd_diff(int argc, char **argv);
 int cmd_doctor(int argc, char **argv);
+int cmd_export(int argc, char **argv);
 int cmd_gc(int argc, char **argv);
 int cmd_merge(int argc, char **argv);
 int cmd_report(int argc, char **argv);
 int cmd_run(int argc, char **argv);
+int cmd_top(int argc, char **argv);
 
 /* Prints `tidemark: what: why`. */
 void cmd_error(const char *what, const char *fmt, ...) TIDE_PRINTF(2, 3);
@@ -65,6 +68,10 @@ struct tide_r_look cmd_look(FILE *out, enum cmd_colour colour,
 ** be read.  NULL: it cannot be.
 */
 struct tide_model *cmd_open_model(const char *path);
+
+/* The same, made as the options say. */
+struct tide_model *cmd_open_model_with(const char *path,
+                                       const struct tide_r_options *options);
 
 /*
 ** Merges several profiles into a file of its own, which the caller removes;

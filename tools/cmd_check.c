@@ -71,6 +71,9 @@ struct verdict {
     const char *state; /* "closed", "running", "killed" */
     bool is_exact;     /* sums were compared */
     uint64_t n_states;
+    uint64_t n_gone;     /* closed, to their last block */
+    uint64_t left_bytes; /* not freed by then */
+    uint64_t n_in_use;   /* when the process ended: their sums were not */
     uint64_t n_nodes;
     uint64_t n_cells;
     uint64_t n_cycles;
@@ -101,6 +104,9 @@ static const char *state_of(const struct tide_p_header *header)
 static void count_heap(struct verdict *verdict, const struct tide_p_view *view)
 {
     verdict->n_states += view->head->n_states;
+    verdict->n_gone += view->head->n_gone;
+    verdict->left_bytes += view->head->left_bytes;
+    verdict->n_in_use += verdict->is_exact && !tideP_view_is_settled(view);
     verdict->n_nodes += view->n_nodes - 1;
     verdict->n_cells += view->n_cells - 1;
     verdict->n_cycles += view->n_cycles;
@@ -153,16 +159,21 @@ static void print_line(const struct verdict *verdict)
 {
     char allocated[TIDE_R_UNIT_MAX];
     char live[TIDE_R_UNIT_MAX];
-    char result[TIDE_R_UNIT_MAX + 16] = "the books balance";
+    char result[TIDE_R_UNIT_MAX + 48] = "the books balance";
     if (!is_whole(verdict))
         snprintf(result, sizeof result, "faults: %s",
                  tideR_count_text((int64_t)count_faults(verdict), live));
     else if (!verdict->is_exact)
         snprintf(result, sizeof result, "sums not compared");
-    printf("%s: %s, %s; %s; %" PRIu64 " states, %" PRIu64 " nodes, %" PRIu64
+    else if (verdict->n_in_use > 0)
+        snprintf(result, sizeof result,
+                 "the books balance, but for %" PRIu64 " states in use",
+                 verdict->n_in_use);
+    printf("%s: %s, %s; %s; %" PRIu64 " %s, %" PRIu64 " nodes, %" PRIu64
            " cells, %" PRIu64 " cycles, %s allocated, %s live\n",
            verdict->path, is_whole(verdict) ? "whole" : "not whole",
-           verdict->state, result, verdict->n_states, verdict->n_nodes,
+           verdict->state, result, verdict->n_states,
+           verdict->n_states == 1 ? "state" : "states", verdict->n_nodes,
            verdict->n_cells, verdict->n_cycles,
            tideR_bytes_text((int64_t)verdict->alloc_bytes, allocated),
            tideR_bytes_text((int64_t)verdict->live_bytes, live));
@@ -192,6 +203,9 @@ static void print_json(const struct verdict *verdict)
     tideR_json_str(&json, "state", verdict->state);
     tideR_json_bool(&json, "sums_compared", verdict->is_exact);
     tideR_json_int(&json, "states", (int64_t)verdict->n_states);
+    tideR_json_int(&json, "closed", (int64_t)verdict->n_gone);
+    tideR_json_int(&json, "left_bytes", (int64_t)verdict->left_bytes);
+    tideR_json_int(&json, "in_use", (int64_t)verdict->n_in_use);
     tideR_json_int(&json, "nodes", (int64_t)verdict->n_nodes);
     tideR_json_int(&json, "cells", (int64_t)verdict->n_cells);
     tideR_json_int(&json, "cycles", (int64_t)verdict->n_cycles);

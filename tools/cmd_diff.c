@@ -20,7 +20,7 @@ static const char usage[] =
     "allocate.  Changes of up to 1% are those of identical runs and are left\n"
     "out.\n"
     "\n"
-    "  --by WHAT       line (default), function or kind\n"
+    "  --by WHAT       line (default), function, target or kind\n"
     "  --sort KEY      by the change of: alloc (default), blocks, live,\n"
     "                  live_blocks, freed, young, peak, calls, per_call,\n"
     "                  worst, total\n"
@@ -75,7 +75,7 @@ static int set_sort(struct request *request, const char *text)
 {
     enum tide_r_sort sort;
     if (tideR_sort_parse(text, &sort) != TIDE_OK || sort == TIDE_R_SORT_NAME ||
-        sort == TIDE_R_SORT_LINE)
+        sort == TIDE_R_SORT_LINE || sort == TIDE_R_SORT_HELD)
         return cmd_wrong_use(NAME,
                              "--sort takes a figure such as alloc, live or "
                              "per_call, not '%s'",
@@ -90,8 +90,9 @@ static int set_by(struct request *request, const char *text)
     if (tideR_by_parse(text, &by) != TIDE_OK || by == TIDE_R_BY_STACK ||
         by == TIDE_R_BY_GROUP)
         return cmd_wrong_use(
-            NAME, "--by takes line, function or kind, not '%s'", text);
+            NAME, "--by takes line, function, target or kind, not '%s'", text);
     request->comparison.by = by;
+    request->comparison.has_by = true;
     return CMD_FINE;
 }
 
@@ -174,6 +175,15 @@ static int read_options(struct request *request, int argc, char **argv)
     return CMD_FINE;
 }
 
+/* Saved runs of other tools have no lines worth the name. */
+static enum tide_r_by rows_of(const struct cmd_comparison *c,
+                              const struct tide_model *base,
+                              const struct tide_model *now)
+{
+    const bool has_lines = !tideR_is_import(base) && !tideR_is_import(now);
+    return c->has_by || has_lines ? c->by : TIDE_R_BY_TARGET;
+}
+
 static enum tide_err show(const struct cmd_comparison *c,
                           const struct tide_model *base,
                           const struct tide_model *now)
@@ -190,7 +200,8 @@ static enum tide_err show(const struct cmd_comparison *c,
         err = tideR_diff_json(&diff, &c->query, stdout);
     } else if (err == TIDE_OK) {
         cmd_pager_start();
-        err = tideR_diff_text(&diff, c->by, &c->query, &look, stdout);
+        err = tideR_diff_text(&diff, rows_of(c, base, now), &c->query, &look,
+                              stdout);
     }
     tideR_diff_close(&diff);
     tideR_srctext_close(texts.base_or_null);

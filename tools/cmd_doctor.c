@@ -6,8 +6,8 @@
 ** not, other versions, privileges, no dynamic linker.  Where that leaves a
 ** route open, the program is started with the preload library, which ends it
 ** before main; so the tier is measured, not guessed.  Only where no Lua can be
-** seen from outside, since a plugin may bring it, the command is really run,
-** for a few seconds at most.
+** seen from outside, since a plugin may bring it, or where it has no names, the
+** command is really run, for a few seconds at most.
 */
 #include <errno.h>
 #include <stdlib.h>
@@ -16,6 +16,7 @@
 #include "../report/emit.h"
 #include "cmd.h"
 #include "doctor.h"
+#include "run.h"
 
 #define NAME            "doctor"
 #define DEFAULT_PROGRAM "lua5.4"
@@ -31,7 +32,7 @@ static const char usage[] =
     "  --json        the same for programs\n"
     "  --no-run      never run the command: it is run, for 5 seconds at most\n"
     "                and with its output dropped, only where no Lua can be\n"
-    "                seen from outside\n"
+    "                seen from outside, or cannot be reached by name\n"
     "  -h, --help    this text\n"
     "\n"
     "Exit status: 0 exact, 1 less than that or not at all, 2 not found.\n";
@@ -86,6 +87,7 @@ struct verdict {
     struct doctor_file file;
     struct doctor_library library;
     struct doctor_probe probe;
+    struct doctor_hints hints;
     const char *lua; /* "" when none was seen */
     enum where where;
     const char *route;  /* "none" when there is no way */
@@ -148,19 +150,19 @@ static bool is_hopeless(struct verdict *verdict)
                       "it runs with privileges of its own (set-user-id or "
                       "capabilities): the dynamic linker then preloads nothing",
                       "start it as the user whose rights it takes");
-    else if (verdict->where == WHERE_HIDDEN)
-        conclude_none(verdict, "its Lua cannot be reached by name",
-                      "link it with -Wl,-E or with the shared liblua5.4, or "
-                      "use tidemark.h in it");
     else
         return false;
     return true;
 }
 
-static const char *advice_for_tier(uint32_t tier)
+static const char *advice_for_tier(uint32_t tier, enum where where)
 {
     if (tier == TIDE_TIER_EXACT)
         return "nothing";
+    if (where == WHERE_HIDDEN)
+        return "start it with --set sniff=on, or with TIDEMARK=sniff=on in its "
+               "environment; linked with -Wl,-E, or with the shared liblua5.4, "
+               "it would be exact";
     return "build this Lua with -O1 or more, from unchanged sources of 5.4";
 }
 
@@ -171,7 +173,7 @@ static void conclude_probe(struct verdict *verdict)
         verdict->route = probe->route;
         verdict->tier = tier_names[probe->tier];
         verdict->reason = probe->reason;
-        verdict->advice = advice_for_tier(probe->tier);
+        verdict->advice = advice_for_tier(probe->tier, verdict->where);
         if (verdict->lua[0] == '\0')
             verdict->lua = probe->lua;
         return;
@@ -184,6 +186,13 @@ static void conclude_probe(struct verdict *verdict)
     else if (verdict->where == WHERE_NOWHERE)
         conclude_none(verdict, "it made no state of Lua 5.4",
                       "name a command line that makes it run Lua code");
+    else if (verdict->where == WHERE_HIDDEN)
+        conclude_none(verdict,
+                      "its Lua cannot be reached by name, and with sniff=on no "
+                      "state was seen",
+                      "name a command line that makes it run Lua code; else "
+                      "link it with -Wl,-E or with the shared liblua5.4, or "
+                      "use tidemark.h in it");
     else
         conclude_none(verdict, "the preload library found no way in",
                       "use the Lua module or tidemark.h in it");
@@ -222,6 +231,13 @@ static enum tide_err examine(struct verdict *verdict, char **argv, bool may_run)
     locate_lua(verdict);
     if (is_hopeless(verdict))
         return TIDE_OK;
+    if (verdict->where == WHERE_HIDDEN && may_run)
+        return probe(verdict, argv, DOCTOR_PROBE_SNIFF);
+    if (verdict->where == WHERE_HIDDEN) {
+        conclude_none(verdict, "its Lua cannot be reached by name",
+                      "leave out --no-run, to see what sniff=on finds");
+        return TIDE_OK;
+    }
     if (verdict->where != WHERE_NOWHERE)
         return probe(verdict, argv, DOCTOR_PROBE_START);
     if (may_run)
@@ -287,6 +303,10 @@ static void print_text(struct tide_r_sink *sink, const struct verdict *verdict)
     put_more(sink, ": ", verdict->reason, "\n");
     put_row(sink, "to do", verdict->advice);
     tideR_puts(sink, "\n");
+    for (unsigned i = 0; i < verdict->hints.n; i++) {
+        put_row(sink, i == 0 ? "around" : "", verdict->hints.text[i]);
+        tideR_puts(sink, "\n");
+    }
 }
 
 static void print_json(struct tide_r_sink *sink, const struct verdict *verdict)
@@ -305,6 +325,10 @@ static void print_json(struct tide_r_sink *sink, const struct verdict *verdict)
     tideR_json_str(&json, "tier", verdict->tier);
     tideR_json_str(&json, "reason", verdict->reason);
     tideR_json_str(&json, "advice", verdict->advice);
+    tideR_json_open(&json, "environment", '[');
+    for (unsigned i = 0; i < verdict->hints.n; i++)
+        tideR_json_str(&json, NULL, verdict->hints.text[i]);
+    tideR_json_close(&json, ']');
     tideR_json_close(&json, '}');
     tideR_puts(sink, "\n");
 }
@@ -341,10 +365,14 @@ static int examine_command(const struct order *order, char **argv)
 {
     struct verdict verdict = {.lua = ""};
     struct tide_r_sink sink = tideR_sink(stdout);
+    char library[PATH_MAX];
     if (!doctor_find(argv[0], &verdict.program)) {
         cmd_error(argv[0], "%s", verdict.program.why);
         return CMD_WRONG_USE;
     }
+    if (!run_library(library))
+        return CMD_WRONG_USE;
+    doctor_environment(argv[0], &verdict.program, library, &verdict.hints);
     argv[0] = verdict.program.script[0] != '\0' ? verdict.program.script
                                                 : verdict.program.path;
     const enum tide_err err = examine(&verdict, argv, order->may_run);

@@ -94,24 +94,48 @@ static void hold_leaks(struct cmd_gates *gates, const struct tide_model *model)
 
 /* ---- growth ---- */
 
-static uint64_t line_bytes(const struct tide_model *model, uint32_t row,
-                           bool is_live)
+/* What may not grow. */
+enum figure {
+    FIGURE_ALLOC,
+    FIGURE_LIVE,
+    FIGURE_PEAK
+};
+
+static const struct {
+    const char *gate;
+    const char *what;
+} figures[] = {
+    [FIGURE_ALLOC] = {"growth-alloc", "allocated"},
+    [FIGURE_LIVE] = {"growth-live", "held at the end"},
+    [FIGURE_PEAK] = {"growth-peak", "at the highest"},
+};
+
+static uint64_t figure_of(const struct tide_r_counts *counts,
+                          enum figure figure)
 {
-    const struct tide_r_counts *c = &model->lines[row].counts;
-    return row == TIDE_R_NONE ? 0 : is_live ? c->live_bytes : c->alloc_bytes;
+    return figure == FIGURE_ALLOC  ? counts->alloc_bytes
+           : figure == FIGURE_LIVE ? counts->live_bytes
+                                   : counts->peak_bytes;
+}
+
+static uint64_t line_bytes(const struct tide_model *model, uint32_t row,
+                           enum figure figure)
+{
+    return row == TIDE_R_NONE ? 0
+                              : figure_of(&model->lines[row].counts, figure);
 }
 
 /* The line that grew most, in words; "" when none did. */
-static void name_growth(const struct tide_diff *diff, bool is_live, char *out,
-                        size_t out_bytes)
+static void name_growth(const struct tide_diff *diff, enum figure figure,
+                        char *out, size_t out_bytes)
 {
     int64_t most = 0;
     uint32_t best = 0;
     for (uint32_t i = 1; i < diff->n_lines; i++) {
         const struct tide_r_pair pair = diff->lines[i];
         const int64_t delta =
-            (int64_t)line_bytes(diff->now, pair.now, is_live) -
-            (int64_t)line_bytes(diff->base_or_null, pair.base, is_live);
+            (int64_t)line_bytes(diff->now, pair.now, figure) -
+            (int64_t)line_bytes(diff->base_or_null, pair.base, figure);
         if (delta > most && pair.now != TIDE_R_NONE) {
             most = delta;
             best = pair.now;
@@ -130,20 +154,21 @@ static void name_growth(const struct tide_diff *diff, bool is_live, char *out,
 }
 
 static void hold_growth(struct cmd_gates *gates, const struct tide_diff *diff,
-                        const char *name, const char *what, uint64_t base,
-                        uint64_t now, double percent)
+                        enum figure figure, double percent)
 {
+    const uint64_t base = figure_of(&diff->base_or_null->totals, figure);
+    const uint64_t now = figure_of(&diff->now->totals, figure);
     const double growth =
         base == 0 ? (now == 0 ? 0 : INFINITY)
                   : ((double)now - (double)base) * 100 / (double)base;
     const bool has_passed = growth <= percent;
     char a[TIDE_R_UNIT_MAX], b[TIDE_R_UNIT_MAX], most[200] = "";
     if (!has_passed)
-        name_growth(diff, strcmp(name, "growth-live") == 0, most, sizeof most);
-    struct cmd_gate *gate = add_gate(gates, name, has_passed, percent,
-                                     isfinite(growth) ? growth : 1e9);
+        name_growth(diff, figure, most, sizeof most);
+    struct cmd_gate *gate = add_gate(gates, figures[figure].gate, has_passed,
+                                     percent, isfinite(growth) ? growth : 1e9);
     say_of_gate(gate, "%s %s, %s in the baseline: %+.1f%%, %g%% allowed%s",
-                what, tideR_bytes_text((int64_t)now, a),
+                figures[figure].what, tideR_bytes_text((int64_t)now, a),
                 tideR_bytes_text((int64_t)base, b), growth, percent, most);
 }
 
@@ -155,12 +180,9 @@ static enum tide_err hold_baseline(struct cmd_gates *gates,
     const struct tide_r_texts texts = {.base_or_null = NULL};
     const enum tide_err err = tideR_diff_open(base, now, &texts, &diff);
     if (err == TIDE_OK) {
-        hold_growth(gates, &diff, "growth-alloc", "allocated",
-                    base->totals.alloc_bytes, now->totals.alloc_bytes, percent);
-        hold_growth(gates, &diff, "growth-live", "held at the end",
-                    base->totals.live_bytes, now->totals.live_bytes, percent);
-        hold_growth(gates, &diff, "growth-peak", "at the highest",
-                    base->totals.peak_bytes, now->totals.peak_bytes, percent);
+        hold_growth(gates, &diff, FIGURE_ALLOC, percent);
+        hold_growth(gates, &diff, FIGURE_LIVE, percent);
+        hold_growth(gates, &diff, FIGURE_PEAK, percent);
     }
     tideR_diff_close(&diff);
     return err;

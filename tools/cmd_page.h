@@ -24,6 +24,7 @@ int cmd_put_page(const struct cmd_page *page, const char *out);
 struct cmd_comparison {
     struct tide_r_query query;
     enum tide_r_by by;
+    bool has_by; /* it was asked for */
     enum cmd_colour colour;
     bool is_json;
     bool has_sources;

@@ -5,6 +5,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "../report/blocks.h"
+#include "../report/callers.h"
 #include "../report/states.h"
 #include "../report/units.h"
 #include "cmd.h"
@@ -20,10 +22,13 @@ static const char usage[] =
     "Shows a profile, of a finished run or of one that still goes on; several\n"
     "are added up.\n"
     "\n"
-    "  --by WHAT       line (default), function, stack, kind or group; state:\n"
-    "                  a row for each lua_State, or those that shared a heap\n"
+    "  --by WHAT       line (default), function, stack, kind, group or\n"
+    "                  target; state: a row for each lua_State, or for those\n"
+    "                  that shared a heap; block: the largest blocks\n"
+    "  --callers NAME  the lines that call the function NAME, or a target\n"
     "  --sort KEY      alloc (default), blocks, live, live_blocks, freed,\n"
-    "                  young, peak, calls, per_call, worst, total, name, line\n"
+    "                  young, peak, calls, per_call, worst, total, name,\n"
+    "                  line; held: when memory ran out\n"
     "  --reverse       the other way round\n"
     "  --top N         N rows at most, 0 for all; default 20, for stacks 60,\n"
     "                  with --json all\n"
@@ -35,6 +40,8 @@ static const char usage[] =
     "  --json          everything, for programs\n"
     "  --html OUT      a page to look at; - for stdout\n"
     "  --no-source     leave source lines out of the page\n"
+    "  --internals     C frames of Lua itself as well\n"
+    "  --debuginfod    names of C functions from servers: DEBUGINFOD_URLS\n"
     "  --base OLD      what changed since OLD: see tidemark help diff\n"
     "  --color WHEN    auto (default), always or never\n"
     "  -h, --help      this text\n";
@@ -51,6 +58,9 @@ enum option_id {
     OPT_HTML,
     OPT_NO_SOURCE,
     OPT_BASE,
+    OPT_CALLERS,
+    OPT_INTERNALS,
+    OPT_DEBUGINFOD,
 };
 
 static const struct option long_options[] = {
@@ -58,6 +68,7 @@ static const struct option long_options[] = {
     {"html", required_argument, NULL, OPT_HTML},
     {"no-source", no_argument, NULL, OPT_NO_SOURCE},
     {"base", required_argument, NULL, OPT_BASE},
+    {"callers", required_argument, NULL, OPT_CALLERS},
     {"sort", required_argument, NULL, OPT_SORT},
     {"by", required_argument, NULL, OPT_BY},
     {"filter", required_argument, NULL, OPT_FILTER},
@@ -66,22 +77,28 @@ static const struct option long_options[] = {
     {"color", required_argument, NULL, OPT_COLOR},
     {"colour", required_argument, NULL, OPT_COLOR},
     {"reverse", no_argument, NULL, OPT_REVERSE},
+    {"internals", no_argument, NULL, OPT_INTERNALS},
+    {"debuginfod", no_argument, NULL, OPT_DEBUGINFOD},
     {"help", no_argument, NULL, 'h'},
     {NULL, 0, NULL, 0},
 };
 
 struct request {
     struct tide_r_query query;
+    struct tide_r_options options;
     enum tide_r_by by;
     enum cmd_colour colour;
     bool is_json;
+    bool has_by;
     bool by_state;
+    bool by_block;
     bool has_top;
     bool is_joined; /* of several files: no hint names one of them */
     bool wants_help;
     bool has_no_source;
     const char *html_or_null;
     const char *base_or_null;
+    const char *callers_or_null;
 };
 
 static int set_min(struct request *request, const char *text)
@@ -112,12 +129,15 @@ static int set_option(struct request *request, int id, const char *value)
         return cmd_wrong_use(NAME, "--sort takes one of %s, not '%s'",
                              tideR_sort_names(), value);
     case OPT_BY:
+        request->has_by = true;
         request->by_state = strcmp(value, "state") == 0;
-        if (request->by_state || tideR_by_parse(value, &request->by) == TIDE_OK)
+        request->by_block = strcmp(value, "block") == 0;
+        if (request->by_state || request->by_block ||
+            tideR_by_parse(value, &request->by) == TIDE_OK)
             return CMD_FINE;
         return cmd_wrong_use(NAME,
-                             "--by takes line, function, stack, kind, group "
-                             "or state, not '%s'",
+                             "--by takes line, function, stack, kind, group, "
+                             "target, state or block, not '%s'",
                              value);
     case OPT_FILTER:
         return set_filter(request, value);
@@ -131,6 +151,9 @@ static int set_option(struct request *request, int id, const char *value)
         return CMD_FINE;
     case OPT_BASE:
         request->base_or_null = value;
+        return CMD_FINE;
+    case OPT_CALLERS:
+        request->callers_or_null = value;
         return CMD_FINE;
     default:
         request->has_top = true;
@@ -155,6 +178,10 @@ static int read_options(struct request *request, int argc, char **argv)
             request->is_json = true;
         else if (id == OPT_NO_SOURCE)
             request->has_no_source = true;
+        else if (id == OPT_INTERNALS)
+            request->options.shows_internals = true;
+        else if (id == OPT_DEBUGINFOD)
+            request->options.asks_servers = true;
         else if (id == OPT_REVERSE)
             request->query.is_reversed = true;
         else
@@ -171,15 +198,43 @@ static int read_options(struct request *request, int argc, char **argv)
     return CMD_FINE;
 }
 
+static int show_callers(const struct request *request,
+                        const struct tide_model *model)
+{
+    const enum tide_err err =
+        tideR_callers_show(model, request->callers_or_null, request->query.top,
+                           request->is_json, stdout);
+    if (err != TIDE_ERR_STATE)
+        return cmd_rendered(err);
+    cmd_error(request->callers_or_null,
+              "no function or target of that name allocated anything");
+    return CMD_FAILED;
+}
+
+/* What is no table of rows that are added up. */
+static enum tide_err show_list(const struct request *request,
+                               const struct tide_model *model, const char *path)
+{
+    const struct tide_r_look look = cmd_look(stdout, request->colour, path);
+    return request->by_state ? tideR_states(model, request->query.top,
+                                            request->is_json, stdout)
+                             : tideR_blocks(model, request->query.top, &look,
+                                            request->is_json, stdout);
+}
+
 static int show(struct request *request, const char *path)
 {
-    struct tide_model *model = cmd_open_model(path);
+    struct tide_model *model = cmd_open_model_with(path, &request->options);
     enum tide_err err;
     if (model == NULL)
         return CMD_UNREADABLE;
-    if (request->by_state) {
-        err = tideR_states(model->profile, request->query.top, request->is_json,
-                           stdout);
+    if (request->callers_or_null != NULL) {
+        const int status = show_callers(request, model);
+        tideR_model_close(model);
+        return status;
+    }
+    if (request->by_state || request->by_block) {
+        err = show_list(request, model, path);
         tideR_model_close(model);
         return cmd_rendered(err);
     }
@@ -193,6 +248,8 @@ static int show(struct request *request, const char *path)
     if (request->is_json) {
         err = tideR_json(model, &request->query, stdout);
     } else {
+        if (!request->has_by && tideR_is_import(model))
+            request->by = TIDE_R_BY_TARGET;
         struct tide_r_look look = cmd_look(stdout, request->colour, path);
         look.is_brief = request->is_joined;
         if (!request->has_top)
@@ -210,6 +267,7 @@ static int compare(const struct request *request, const char *path)
     struct cmd_comparison comparison = {
         .query = request->query,
         .by = request->by,
+        .has_by = request->has_by,
         .colour = request->colour,
         .is_json = request->is_json,
         .has_sources = !request->has_no_source,
@@ -219,9 +277,10 @@ static int compare(const struct request *request, const char *path)
     };
     if (request->by == TIDE_R_BY_STACK || request->by == TIDE_R_BY_GROUP ||
         request->query.sort == TIDE_R_SORT_NAME ||
-        request->query.sort == TIDE_R_SORT_LINE)
-        return cmd_wrong_use(NAME, "--base: rows are lines, functions or "
-                                   "kinds, sorted by a figure");
+        request->query.sort == TIDE_R_SORT_LINE ||
+        request->query.sort == TIDE_R_SORT_HELD)
+        return cmd_wrong_use(NAME, "--base: rows are lines, functions, "
+                                   "targets or kinds, sorted by a figure");
     if (!request->has_top && !request->is_json)
         comparison.query.top = TOP_OF_TEXT;
     return cmd_compare(&comparison);

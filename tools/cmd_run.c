@@ -241,7 +241,10 @@ static int read_options(struct order *order, const char *program)
 /* LIBRARY beside this executable, or where the two were installed. */
 static bool find_library(char out[PATH_MAX])
 {
-    static const char *const folders[] = {".", "../" TIDE_LIBDIR, "../lib"};
+    static const char *const places[] = {
+        LIBRARY, "../" TIDE_LIBDIR "/" LIBRARY, "../lib/" LIBRARY,
+        "../lib/lua/5.4/" LIBRARY ".0", /* a tree of luarocks */
+    };
     char self[PATH_MAX];
     char guess[2 * PATH_MAX];
     const ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
@@ -249,8 +252,8 @@ static bool find_library(char out[PATH_MAX])
         return false;
     self[n] = '\0';
     *strrchr(self, '/') = '\0';
-    for (size_t i = 0; i < sizeof folders / sizeof folders[0]; i++) {
-        snprintf(guess, sizeof guess, "%s/%s/" LIBRARY, self, folders[i]);
+    for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
+        snprintf(guess, sizeof guess, "%s/%s", self, places[i]);
         if (realpath(guess, out) != NULL)
             return true;
     }
@@ -379,8 +382,9 @@ static void print_end(const struct order *order, const struct run_end *end,
     run_find(&order->place, end->pid, start_unix_ns, &found);
     if (found.n == 0) {
         fprintf(stderr,
-                "tidemark: no Lua state was seen in '%s': it made none, or its "
-                "Lua is not 5.4 or cannot be reached; try '%s doctor -- %s'\n",
+                "tidemark: no Lua state was profiled in '%s': it made none, "
+                "its Lua is not 5.4 or cannot be reached, or there was no room "
+                "for its profile; try '%s doctor -- %s'\n",
                 argv[0], cmd_tool(), argv[0]);
         return;
     }

@@ -12,6 +12,7 @@
 #include "../report/units.h"
 #include "cmd.h"
 #include "cmd_page.h"
+#include "saved_run.h"
 
 static TIDE_PRINTF(2, 0) void print_error(const char *what, const char *fmt,
                                           va_list args)
@@ -114,12 +115,35 @@ struct tide_r_look cmd_look(FILE *out, enum cmd_colour colour, const char *path)
     };
 }
 
+static struct tide_model *open_saved_run(const char *path)
+{
+    char made[4096];
+    struct tide_model *model = NULL;
+    struct tide_p_problem problem = {.err = TIDE_OK};
+    if (saved_run_open(path, made, sizeof made) != CMD_FINE)
+        return NULL;
+    if (tideR_model_open(made, &model, &problem) != TIDE_OK)
+        cmd_error(path, "%s", problem.text);
+    unlink(made);
+    return model;
+}
+
 struct tide_model *cmd_open_model(const char *path)
 {
+    const struct tide_r_options options = {0};
+    return cmd_open_model_with(path, &options);
+}
+
+struct tide_model *cmd_open_model_with(const char *path,
+                                       const struct tide_r_options *options)
+{
     struct tide_model *model;
+    if (saved_run_is_json(path))
+        return open_saved_run(path);
     struct tide_p_problem problem = {.err = TIDE_OK};
     cmd_progress("reading %s", path);
-    const enum tide_err err = tideR_model_open(path, &model, &problem);
+    const enum tide_err err =
+        tideR_model_open_with(path, options, &model, &problem);
     cmd_progress_end();
     if (err != TIDE_OK) {
         cmd_error(path, "%s", problem.text);

@@ -5,6 +5,7 @@
 **   doctor_file.c   what can be read from an executable or a library
 **   doctor_find.c   which file a command runs: PATH, scripts, privileges
 **   doctor_probe.c  what the preload library finds when it is there
+**   doctor_env.c    who clears the environment, and what to write where
 */
 #ifndef TIDE_DOCTOR_H
 #define TIDE_DOCTOR_H
@@ -68,6 +69,7 @@ void doctor_libraries(const struct doctor_program *program,
 enum doctor_probe_kind {
     DOCTOR_PROBE_START, /* ended before main: nothing of the program is run */
     DOCTOR_PROBE_RUN,   /* run until a state is seen, or the time is over */
+    DOCTOR_PROBE_SNIFF, /* the same with sniff=on */
 };
 
 /* What the preload library wrote. */
@@ -81,6 +83,25 @@ struct doctor_probe {
     char program[256]; /* executable of the process that made it */
     char message[192]; /* what the library said; "": nothing */
 };
+
+#define DOCTOR_HINTS_MAX  6u
+#define DOCTOR_HINT_BYTES (PATH_MAX + 512u)
+
+/* What to change around a program, for the profiler to reach it. */
+struct doctor_hints {
+    unsigned n;
+    char text[DOCTOR_HINTS_MAX][DOCTOR_HINT_BYTES];
+};
+
+/*
+** Finds them: programs that clear the environment, and the systemd unit that
+** starts this one.
+** command  as it was given: "sudo".
+** library  the preload library's path.
+*/
+void doctor_environment(const char *command,
+                        const struct doctor_program *program,
+                        const char *library, struct doctor_hints *hints);
 
 #define DOCTOR_RUN_SECONDS 5
 

@@ -60,7 +60,8 @@ static bool make_env(struct run *run, const char *preload)
     char options[PATH_MAX];
     size_t n = 0;
     size_t n_kept = 0;
-    snprintf(options, sizeof options, "out=\"%s/%%p.tide\"", run->folder);
+    snprintf(options, sizeof options, "out=\"%s/%%p.tide\"%s", run->folder,
+             run->kind == DOCTOR_PROBE_SNIFF ? ",sniff=on" : "");
     while (environ[n] != NULL)
         n++;
     run->env = calloc(n + N_OWN_VALUES + 1, sizeof *run->env);
@@ -227,7 +228,7 @@ static void wait_until(struct run *run, uint64_t deadline_ms,
         const pid_t got = waitpid(run->pid, NULL, WNOHANG);
         if (got == run->pid || (got < 0 && errno != EINTR))
             run->pid = 0;
-        if (run->kind == DOCTOR_PROBE_RUN || run->pid == 0)
+        if (run->kind != DOCTOR_PROBE_START || run->pid == 0)
             for_entries(run, read_entry, out);
     }
 }

@@ -2,6 +2,7 @@
 ** main.c: the `tidemark` command: the table of subcommands, and help.
 */
 #include <locale.h>
+#include <malloc.h>
 #include <string.h>
 
 #include "../common/options.h"
@@ -19,11 +20,14 @@ static int cmd_help(int argc, char **argv);
 static const struct command commands[] = {
     {"run", cmd_run, "run a program under the profiler, then report"},
     {"report", cmd_report, "show a profile by line, function, stack, kind"},
+    {"top", cmd_top, "watch what a process allocates, in the terminal"},
     {"annotate", cmd_annotate, "show a source with what its lines allocate"},
     {"diff", cmd_diff, "what changed between two profiles"},
     {"attach", cmd_attach, "profile a process that runs already, by gdb"},
     {"merge", cmd_merge, "make one profile of several"},
+    {"export", cmd_export, "write a profile in another tool's format"},
     {"gc", cmd_gc, "what the collector did, and what survives it"},
+    {"ctl", cmd_ctl, "tell a process that is profiled what to do"},
     {"check", cmd_check, "check that a profile is whole and its books balance"},
     {"doctor", cmd_doctor,
      "say how a program can be profiled, and how exactly"},
@@ -105,8 +109,15 @@ static int finish(int status)
     return status;
 }
 
+/*
+** Large arrays are mappings of their own: they grow without a copy, and what is
+** freed is given back.
+*/
+#define LARGE_BYTES (256 * 1024)
+
 int main(int argc, char **argv)
 {
+    mallopt(M_MMAP_THRESHOLD, LARGE_BYTES);
     setlocale(LC_CTYPE, "");
     if (argc < 2) {
         print_usage(stderr);

@@ -66,6 +66,7 @@ enum tide_err run_place(const char *out_or_null, const char *program,
 struct run_profile {
     char *path;
     pid_t pid;
+    pid_t parent_pid;     /* process it was forked from; 0: none */
     uint64_t n_states;    /* lua_States that were seen */
     uint64_t alloc_bytes; /* over all of them */
     bool is_open;         /* its process goes on */
@@ -79,7 +80,10 @@ struct run_profiles {
 /*
 ** Finds the profiles that were begun after `start_unix_ns`.  Those of processes
 ** that ended without a lua_State are removed; the one of the program itself
-** gets its wanted name.  What cannot be read is left alone.
+** gets its wanted name.  What cannot be read is left alone.  Of those of the
+** same name in the folder for temporary files, where processes write that have
+** no right to the wanted one, only what is of the program itself or was forked
+** from a process of the run counts.
 */
 void run_find(const struct run_place *place, pid_t pid, uint64_t start_unix_ns,
               struct run_profiles *out);

@@ -6,7 +6,8 @@
 ** and by the time in their headers, so that older ones of the same name stay
 ** out.  Where the wanted name has no %p, the pattern gets one, and the
 ** program's own profile is renamed at the end: processes never write over one
-** another's profiles.
+** another's profiles.  A process that has no right to the folder writes to the
+** one for temporary files, where others may have files of the same name.
 */
 #include <errno.h>
 #include <fcntl.h>
@@ -16,6 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "../profile/reader.h"
@@ -176,28 +178,31 @@ static bool read_profile(const char *path, struct run_profile *out)
     if (tideP_reader_open(path, &profile, &problem) != TIDE_OK)
         return false;
     const struct tide_p_header *header = tideP_reader_header(profile);
-    *out = (struct run_profile){.pid = (pid_t)header->pid};
+    *out = (struct run_profile){.pid = (pid_t)header->pid,
+                                .parent_pid = (pid_t)header->parent_pid};
     out->is_open = header->state == TIDE_P_RUNNING && is_alive(out->pid);
     sum_heaps(profile, out);
     tideP_reader_close(profile);
     return true;
 }
 
-/* Renames the program's own profile; when that fails it keeps its name. */
-static char *name_profile(const struct run_place *place, const char *path,
-                          bool is_own)
+/* Takes over profile->path; NULL is no profile. */
+static bool list_profile(const struct run_profile *profile,
+                         struct run_profiles *out)
 {
-    char wanted[TIDE_OPT_PATH_MAX];
-    if (is_own && place->wanted[0] != '\0' && !has_letter(place->wanted, 'n') &&
-        tideC_options_expand(place->wanted, 0, "", wanted, sizeof wanted) ==
-            TIDE_OK &&
-        rename(path, wanted) == 0)
-        return strdup(wanted);
-    return strdup(path);
+    void *grown = profile->path == NULL
+                      ? NULL
+                      : realloc(out->list, (out->n + 1) * sizeof *out->list);
+    if (grown == NULL) {
+        free(profile->path);
+        return false;
+    }
+    out->list = grown;
+    out->list[out->n++] = *profile;
+    return true;
 }
 
-static void add_profile(const struct run_place *place, const char *path,
-                        pid_t pid, struct run_profiles *out)
+static void add_profile(const char *path, struct run_profiles *out)
 {
     struct run_profile profile;
     if (!read_profile(path, &profile))
@@ -207,13 +212,64 @@ static void add_profile(const struct run_place *place, const char *path,
             unlink(path);
         return;
     }
-    void *grown = realloc(out->list, (out->n + 1) * sizeof *out->list);
-    if (grown == NULL)
+    profile.path = strdup(path);
+    list_profile(&profile, out);
+}
+
+static bool is_listed(const struct run_profiles *profiles, pid_t pid)
+{
+    for (size_t i = 0; i < profiles->n; i++)
+        if (profiles->list[i].pid == pid)
+            return true;
+    return false;
+}
+
+/* One in the folder for temporary files, when it is of this run. */
+static bool add_spare(const char *path, pid_t pid, struct run_profiles *out)
+{
+    struct run_profile profile;
+    if (!read_profile(path, &profile) || profile.n_states == 0 ||
+        is_listed(out, profile.pid) ||
+        (profile.pid != pid && profile.parent_pid != pid &&
+         !is_listed(out, profile.parent_pid)))
+        return false;
+    profile.path = strdup(path);
+    return list_profile(&profile, out);
+}
+
+/* The folder is the one for temporary files itself. */
+static bool is_spare_folder(const char *pattern)
+{
+    struct stat folder;
+    struct stat spare;
+    char path[TIDE_OPT_PATH_MAX];
+    const char *slash = strrchr(pattern, '/');
+    snprintf(path, sizeof path, "%.*s/", (int)(slash - pattern), pattern);
+    return stat(path, &folder) == 0 && stat(P_tmpdir, &spare) == 0 &&
+           folder.st_dev == spare.st_dev && folder.st_ino == spare.st_ino;
+}
+
+/* A parent may come behind its child: until no more is found. */
+static void find_spare(const struct run_place *place, pid_t pid,
+                       uint64_t start_unix_ns, struct run_profiles *out)
+{
+    char pattern[2 * TIDE_OPT_PATH_MAX] = P_tmpdir "/";
+    const size_t n = strlen(pattern);
+    glob_t found;
+    bool is_more = true;
+    if (is_spare_folder(place->pattern) ||
+        !make_glob(strrchr(place->pattern, '/') + 1, pattern + n,
+                   sizeof pattern - n) ||
+        glob(pattern, GLOB_NOSORT, NULL, &found) != 0)
         return;
-    out->list = grown;
-    profile.path = name_profile(place, path, profile.pid == pid);
-    if (profile.path != NULL)
-        out->list[out->n++] = profile;
+    while (is_more) {
+        is_more = false;
+        for (size_t i = 0; i < found.gl_pathc; i++)
+            if (is_of_this_run(found.gl_pathv[i], start_unix_ns) &&
+                add_spare(found.gl_pathv[i], pid, out))
+                is_more = true;
+    }
+    globfree(&found);
 }
 
 static int compare_profiles(const void *pa, const void *pb, void *ctx)
@@ -225,7 +281,39 @@ static int compare_profiles(const void *pa, const void *pb, void *ctx)
         return a->pid == own ? -1 : 1;
     if (a->alloc_bytes != b->alloc_bytes)
         return a->alloc_bytes > b->alloc_bytes ? -1 : 1;
-    return a->pid < b->pid ? -1 : a->pid > b->pid;
+    if (a->pid != b->pid)
+        return a->pid < b->pid ? -1 : 1;
+    return strcmp(a->path, b->path);
+}
+
+static void sort_profiles(struct run_profiles *found, pid_t own)
+{
+    if (found->n > 1)
+        qsort_r(found->list, found->n, sizeof *found->list, compare_profiles,
+                &own);
+}
+
+/*
+** Gives the program's own profile its wanted name; when that fails it keeps
+** its own.  Of a process that became several programs by exec, which have one
+** each, it is the first in the list: the others must stay.
+*/
+static void name_own(const struct run_place *place, pid_t pid,
+                     struct run_profiles *found)
+{
+    char wanted[TIDE_OPT_PATH_MAX];
+    if (found->n == 0 || found->list[0].pid != pid ||
+        place->wanted[0] == '\0' || has_letter(place->wanted, 'n') ||
+        tideC_options_expand(place->wanted, 0, "", wanted, sizeof wanted) !=
+            TIDE_OK)
+        return;
+    char *path = strdup(wanted);
+    if (path == NULL || rename(found->list[0].path, path) != 0) {
+        free(path);
+        return;
+    }
+    free(found->list[0].path);
+    found->list[0].path = path;
 }
 
 void run_find(const struct run_place *place, pid_t pid, uint64_t start_unix_ns,
@@ -239,11 +327,13 @@ void run_find(const struct run_place *place, pid_t pid, uint64_t start_unix_ns,
     if (glob(pattern, GLOB_NOSORT, NULL, &found) == 0) {
         for (size_t i = 0; i < found.gl_pathc; i++)
             if (is_of_this_run(found.gl_pathv[i], start_unix_ns))
-                add_profile(place, found.gl_pathv[i], pid, out);
+                add_profile(found.gl_pathv[i], out);
         globfree(&found);
     }
-    if (out->n > 1)
-        qsort_r(out->list, out->n, sizeof *out->list, compare_profiles, &pid);
+    sort_profiles(out, pid);
+    name_own(place, pid, out);
+    find_spare(place, pid, start_unix_ns, out);
+    sort_profiles(out, pid);
 }
 
 void run_profiles_close(struct run_profiles *profiles)

@@ -11,13 +11,14 @@ const figure = (id, title, width, unit, key, help, isFair) =>
 
 export const COLUMNS = [
   text("group", "Group", 140, "group",
-       "Source file of a Lua function, module of a C function"),
+       "What the program has named, a module, or a file"),
   text("name", "Function", 200, "name", "Function, or target"),
   text("where", "Source", 170, "where", "Where it is defined, or the line"),
   figure("share", "Share", 76, "share", "share",
          "Of all bytes allocated in the run"),
   figure("alloc", "Total", 96, "bytes", "alloc",
-         "Bytes allocated by the function or the line itself"),
+         "Bytes allocated by the function or the line itself; by a target " +
+         "with what it called, less other targets"),
   figure("total", "With callees", 122, "bytes", "total",
          "Bytes allocated by the function and by what it called; each once"),
   figure("rate", "Rate", 98, "rate", "rate",
@@ -25,7 +26,7 @@ export const COLUMNS = [
   figure("calls", "Calls", 92, "count", "calls",
          "Calls that allocated; of a line: those of its function"),
   figure("per_call", "B/call", 92, "bytes", "per_call",
-         "Bytes per call: functions with callees, lines their own", true),
+         "Bytes per call: functions with callees, others as in Total", true),
   figure("worst", "Peak call", 100, "bytes", "worst",
          "Bytes of the worst single call of the function, with callees", true),
   figure("live", "Live", 96, "bytes", "live", "Still held at the end"),
@@ -33,10 +34,16 @@ export const COLUMNS = [
          "Held when the heap stood highest"),
   figure("young", "Died young", 100, "bytes", "young",
          "Freed before they survived a collection cycle"),
+  figure("once", "Survived 1", 100, "bytes", "once",
+         "Freed when they had survived one collection cycle"),
+  figure("twice", "Survived 2", 100, "bytes", "twice",
+         "Freed when they had survived two collection cycles"),
+  figure("older", "Survived more", 122, "bytes", "older",
+         "Freed when they had survived three collection cycles and more"),
   figure("blocks", "Blocks", 92, "count", "blocks", "Blocks allocated"),
 ];
 
-export const HIDDEN_AT_FIRST = ["young"];
+export const HIDDEN_AT_FIRST = ["young", "once", "twice", "older"];
 
 export const columnOf = id => COLUMNS.find(column => column.id === id);
 

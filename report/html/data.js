@@ -89,11 +89,35 @@ function lineRows(raw, texts, seconds, totals, isDiff) {
   return rows;
 }
 
+// What the program has named is shown even when nothing was recorded in it.
+const IS_NAMED = [false, true, true, false];
+
+function targetRows(raw, texts, seconds, totals, isDiff) {
+  const t = raw.targets;
+  const rows = [];
+  for (let i = 0; i < t.name.length; i++) {
+    const row = {
+      index: i, isFunction: false, state: stateOf(t.in[i], isDiff),
+      name: texts[t.name[i]], group: texts[t.group[i]] || "-",
+      source: t.source[i], line: t.line[i],
+      where: place(texts[t.source[i]], t.line[i]),
+      now: figures(t.now, i), base: figures(t.base, i),
+    };
+    const isIdle = !hasFigures(row.now) && !hasFigures(row.base);
+    if (isIdle && !IS_NAMED[t.what[i]])
+      continue;
+    row.state = isIdle ? "idle" : row.state;
+    rows.push(finishRow(row, seconds, totals, false));
+  }
+  return rows;
+}
+
 function makeModel(raw) {
   const texts = raw.strings.map(s => plain(s));
   const isDiff = raw.runs.length > 1;
   const seconds = raw.runs.map(run => run.seconds);
   const totals = raw.runs.map(run => run.totals.alloc[0]);
+  let targets = null;
   const sources = new Map();
   for (const s of raw.sources)
     sources.set(s.source, s.text.split("\n"));
@@ -101,6 +125,11 @@ function makeModel(raw) {
     raw, texts, isDiff, sources, kinds: raw.kinds, runs: raw.runs,
     functions: functionRows(raw, texts, seconds, totals, isDiff),
     lines: lineRows(raw, texts, seconds, totals, isDiff),
+    get targets() { // made when they are looked at
+      targets = targets || targetRows(raw, texts, seconds, totals, isDiff);
+      return targets;
+    },
+    hasTargets: raw.targets.what.some(what => IS_NAMED[what]),
     totals: raw.runs.map(run => Object.fromEntries(
       COUNTERS.map(key => [key, run.totals[key][0]]))),
   };

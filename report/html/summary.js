@@ -6,7 +6,8 @@ import {html} from "./html.js";
 import {bytesText, changeText, countText, plain, secondsText, shareText}
   from "./units.js";
 
-const SHOWN = 3; // findings; the others are folded
+const SHOWN = 3; // findings; the others are folded ...
+const ALIKE = 2; // ... and so are more than that of one kind
 const TIERS = ["exact", "partly exact", "public API only"];
 
 function Finding({finding, model, open}) {
@@ -23,9 +24,22 @@ function Finding({finding, model, open}) {
   </li>`;
 }
 
+// [those to be shown, the others]
+function divide(findings) {
+  const shown = [];
+  const others = [];
+  for (const finding of findings) {
+    const alike = shown.filter(other => other.kind === finding.kind).length;
+    const list = shown.length < SHOWN && alike < ALIKE ? shown : others;
+    list.push(finding);
+  }
+  return [shown, others];
+}
+
 export function Findings({model, open}) {
   const all = model.runs[0].findings;
-  const first = all.filter(finding => finding.kind !== "note");
+  const [first, others] =
+    divide(all.filter(finding => finding.kind !== "note"));
   const notes = all.filter(finding => finding.kind === "note");
   if (all.length === 0)
     return null;
@@ -33,9 +47,10 @@ export function Findings({model, open}) {
     (finding, i) => html`<${Finding} key=${i} finding=${finding} model=${model}
       open=${open} />`)}</ul>`;
   return html`<section aria-label="Findings" class="findings-box">
-    ${first.length > 0 && list(first.slice(0, SHOWN))}
-    ${first.length > SHOWN && html`<details><summary>${first.length - SHOWN} more
-      ${" "}findings</summary>${list(first.slice(SHOWN))}</details>`}
+    ${first.length > 0 && list(first)}
+    ${others.length > 0 && html`<details><summary>${others.length} more
+      ${" "}${others.length === 1 ? "finding" : "findings"}</summary>
+      ${list(others)}</details>`}
     ${notes.length > 0 && html`<details open=${first.length === 0}>
       <summary>${notes.length} ${notes.length === 1 ? "note" : "notes"} on how
         exact the figures are</summary>${list(notes)}</details>`}
@@ -105,14 +120,18 @@ export function DiffNote({model}) {
   const [run, base] = model.runs;
   const ratio = base.seconds > 0 ? run.seconds / base.seconds : 0;
   const isFair = ratio > 0.9 && ratio < 1.1;
-  const told = r => `${secondsText(r.seconds)}, ${
+  const isKnown = run.seconds > 0 && base.seconds > 0;
+  const told = r => `${r.seconds > 0 ? secondsText(r.seconds)
+    : "length not known"}, ${
     bytesText(r.totals.alloc[0])} in ${countText(r.totals.blocks[0])} blocks`;
   return html`<section class="diff-note" aria-label="What is compared">
     <p class="run"><b>New run</b> ${told(run)}${" "}
       <code title=${commandOf(run)}>${commandOf(run)}</code></p>
     <p class="run"><b>Base</b> ${told(base)}${" "}
       <code title=${commandOf(base)}>${commandOf(base)}</code></p>
-    <p>${isFair
+    <p>${!isKnown
+      ? "How long a run took is not known: compare B/call and Peak call."
+      : isFair
       ? "The runs took about as long: all columns may be compared."
       : "The runs differ in length: compare Rate, B/call and Peak call; totals grow with the time."}
       ${" "}A change within 1 % is what two identical runs may differ by, and is
@@ -122,10 +141,18 @@ export function DiffNote({model}) {
   </section>`;
 }
 
+// Those that the program or a rule has named.
+function targetsText(model) {
+  const n = model.raw.targets.what.filter(what => what === 1 || what === 2)
+    .length;
+  return n > 0 ? `${countText(n)} ${n === 1 ? "target" : "targets"}` : "";
+}
+
 export function Meta({model}) {
   const run = model.runs[0];
   const parts = [plain(run.lua), `pid ${run.pid}`,
                  `${run.states} ${run.states === 1 ? "state" : "states"}`,
+                 targetsText(model),
                  new Date(run.started).toISOString().slice(0, 19)
                    .replace("T", " ") + " UTC"];
   return html`<p class="meta">${parts.filter(p => p).join(" · ")}</p>`;

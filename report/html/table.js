@@ -1,4 +1,4 @@
-// table.js: the table of functions or lines.
+// table.js: the table of functions, lines or targets.
 //
 // Only the rows in sight are in the page, so that 100,000 of them scroll as
 // well as ten; the rows above and below are two spacers.
@@ -11,6 +11,8 @@ import {bytesText, countText, shortName, tail} from "./units.js";
 
 const ROW = 26;        // pixels; view.css has the same
 const SPARE = 12;      // rows kept above and below those in sight
+const TITLES = {functions: "Functions", lines: "Lines", targets: "Targets"};
+const BADGES = {gone: "(gone)", new: "(new)", idle: "nothing recorded"};
 const SMALL = 1024;    // bytes that "hide below 1 KiB" hides
 const LETTER = 7.6;    // width of one, about
 const WIDTH_LEAST = 48;
@@ -41,13 +43,15 @@ function sortRows(rows, sort, mode) {
   return keyed.map(pair => pair[1]);
 }
 
+const SUMMED = ["alloc", "share", "rate", "live", "peak", "young", "once",
+  "twice", "older", "blocks"];
+
 // Sums of a section; what is no sum of rows is left out.
 function subtotal(rows, name) {
   const sum = {isSection: true, name, n: rows.length, now: {}, base: {}};
   for (const side of ["now", "base"])
     for (const row of rows)
-      for (const key of ["alloc", "share", "rate", "live", "peak", "young",
-                         "blocks"])
+      for (const key of SUMMED)
         sum[side][key] = (sum[side][key] || 0) + (row[side][key] || 0);
   return sum;
 }
@@ -92,13 +96,13 @@ function Filters({filters, set, isLines}) {
   </div>`;
 }
 
-function ColumnMenu({hidden, setHidden, isLines}) {
+function ColumnMenu({hidden, setHidden, hasTotals}) {
   const flip = id => setHidden(hidden.includes(id)
     ? hidden.filter(other => other !== id) : [...hidden, id]);
   return html`<details class="menu">
     <summary>Columns</summary>
     <div class="menu-body">
-      ${COLUMNS.filter(c => !(isLines && c.id === "total")).map(column => html`
+      ${COLUMNS.filter(c => hasTotals || c.id !== "total").map(column => html`
         <label key=${column.id} title=${column.help}>
           <input type="checkbox" checked=${!hidden.includes(column.id)}
             onChange=${() => flip(column.id)} /> ${column.title}
@@ -156,8 +160,8 @@ function Cell({column, row, mode, most, width}) {
   const shown = cellText(column, value, mode);
   if (column.isText) {
     const badge = column.id === "name" && row.state
-      ? html`<span class=${`badge ${row.state}`}>${row.state === "gone"
-        ? "(gone)" : "(new)"}</span>` : null;
+      ? html`<span class=${`badge ${row.state}`}>${
+        BADGES[row.state]}</span>` : null;
     return html`<td class="text" title=${shown}>${badge}${
       shownText(column, shown, width)}</td>`;
   }
@@ -168,8 +172,6 @@ function Cell({column, row, mode, most, width}) {
       style=${{width: `${100 * share}%`}}></span>`}
     <span class="value">${shown}</span></td>`;
 }
-
-const SUMMED = ["alloc", "share", "rate", "live", "peak", "young", "blocks"];
 
 function SectionRow({row, columns, widths, mode, isFolded, flip, at,
                      isChosen}) {
@@ -289,10 +291,9 @@ function Toolbar({state, rows, n, model, chosen, copied}) {
   const isAnyFolded = Object.values(folded).some(v => v);
   return html`<div class="toolbar">
     <div class="choice" role="radiogroup" aria-label="Rows are">
-      ${["functions", "lines"].map(id => html`<button type="button" key=${id}
+      ${Object.keys(TITLES).map(id => html`<button type="button" key=${id}
         role="radio" aria-checked=${by === id} data-by=${id}
-        onClick=${() => setBy(id)}>${id === "lines" ? "Lines" : "Functions"}
-        </button>`)}
+        onClick=${() => setBy(id)}>${TITLES[id]}</button>`)}
     </div>
     ${model.isDiff && html`<div class="choice" role="radiogroup"
       aria-label="Figures are">
@@ -309,7 +310,7 @@ function Toolbar({state, rows, n, model, chosen, copied}) {
     <label><input type="checkbox" checked=${hides} data-option="small"
       onChange=${() => setHides(!hides)} /> Hide below 1 KiB</label>
     <${ColumnMenu} hidden=${state.hidden} setHidden=${state.setHidden}
-      isLines=${by === "lines"} />
+      hasTotals=${by === "functions"} />
     <button type="button" data-option="reset" onClick=${reset}>Reset</button>
     <button type="button" data-option="copy" disabled=${!chosen}
       onClick=${copy}>${copied ? "Copied" : "Copy row"}</button>
@@ -319,7 +320,9 @@ function Toolbar({state, rows, n, model, chosen, copied}) {
 
 export function Table({model, open, details, filterText}) {
   const first = model.isDiff ? "change" : "now";
-  const [by, setBy] = useKept("by", "functions");
+  const [keptBy, setBy] = useKept("by", model.hasTargets ? "targets"
+    : "functions");
+  const by = keptBy in TITLES ? keptBy : "functions";
   const [keptMode, setMode] = useKept("mode", "change");
   const mode = model.isDiff ? keptMode : first;
   const [sort, setSort] = useKept("sort", {by: "alloc", isUp: false});
@@ -336,9 +339,9 @@ export function Table({model, open, details, filterText}) {
     if (filterText)
       setFilters({any: "", name: "", group: "", source: "", ...filterText});
   }, [filterText]);
-  const all = by === "lines" ? model.lines : model.functions;
+  const all = model[by];
   const columns = COLUMNS.filter(c => !hidden.includes(c.id) &&
-                                      !(by === "lines" && c.id === "total"));
+                                      (by === "functions" || c.id !== "total"));
   const found = useMemo(() => visibleRows(all, filters, hides, mode),
                         [all, filters, hides, mode]);
   const sorted = useMemo(() => sortRows(found, sort, mode),

@@ -7,6 +7,7 @@
 import uPlot from "uplot";
 
 import {html, useEffect, useMemo, useRef, useState} from "./html.js";
+import {drawMarks, Failure, Marks} from "./marks.js";
 import {bytesText, countText, secondsText} from "./units.js";
 
 const CAUSES = ["unknown", "automatic", "explicit", "emergency"];
@@ -97,6 +98,7 @@ function plotOptions(model, width, choose) {
     cursor: {drag: {x: true, y: false, setScale: false}},
     hooks: {
       drawClear: [drawCycles(model.runs[0])],
+      draw: [drawMarks(model.raw.marks, css)],
       setSelect: [plot => {
         const {left, width: w} = plot.select;
         choose(w < 2 ? null : [plot.posToVal(left, "x"),
@@ -185,6 +187,8 @@ export function Timeline({model, theme}) {
     <div class="plot" ref=${box} role="img"
       aria-label=${`Heap over time: peak ${bytesText(model.totals[0].peak)}, ${
         bytesText(model.totals[0].live)} at the end`}></div>
+    <${Failure} failure=${model.raw.failure} />
+    <${Marks} marks=${model.raw.marks} />
     <${Cycles} model=${model} span=${span} />
   </section>`;
 }

@@ -24,7 +24,8 @@ MAY = {
     "report": ["report/", "common/", "include/tidemark.h",
                "profile/profile.h", "profile/reader.h"],
     "tools": ["tools/", "report/", "common/", "include/tidemark.h",
-              "profile/profile.h", "profile/reader.h", "profile/merge.h"],
+              "profile/profile.h", "profile/reader.h", "profile/merge.h",
+              "profile/import.h"],
     "examples": ["include/tidemark.h"],
 }
 WITHOUT_LUA = ["include", "common", "alloc", "profile", "report"]
@@ -32,6 +33,7 @@ LUA = re.compile(r"(^|/)(lua|lauxlib|lualib|luaconf)\.h(pp)?$")
 # system header: the only files or folders which may include it
 ONLY_IN = {
     "libunwind.h": ["attrib/"],
+    "elfutils/libdwfl.h": ["report/"],
     "xxhash.h": ["common/hash.h", "attrib/"],
     "jansson.h": ["report/", "tools/", "tests/"],
 }

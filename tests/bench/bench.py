@@ -1,127 +1,150 @@
 #!/usr/bin/env python3
-"""What the profiler costs: CPU time with it over CPU time without it.
+"""What the profiler costs: CPU time and memory with it and without it.
 
-usage: bench.py --build DIR [--pairs N] [--only NAME] [--json] [--lua FILE]
-                [--options KEY=VALUE,..] [--max RATIO]
+usage: bench.py --build DIR [OPTION...]
 
-Every workload is run in pairs, one run plain and one under the preload
-library, in turn, so that a machine that gets slower or faster hits both.  CPU
-time (user + system) of the process is what counts.  The table shows the least
-time of each, the ratio of the two (min), and the median of the ratios of all
-pairs with its spread.  Their geometric means are the result.
+  --pairs N     rounds; each runs every variant once (7)
+  --only NAME   workloads with NAME in their name; may be repeated
+  --list        names the workloads, and what keeps one from running
+  --peers       also heaptrack, mimalloc, jemalloc, and tidemark's allocator
+                with nothing recorded (start=manual)
+  --backends    also tidemark over malloc: glibc's, mimalloc, jemalloc
+  --native      also with C frames (native=on): work of C modules, and programs
+                that seldom allocate from C; the last line says whether both
+                stay within what they are to cost
+  --curves [OPTION...]   what an allocation costs as things grow, and what
+                a report costs: options of its own, see --curves --help
+  --watcher [OPTION...]  what the watcher of the collector costs, in
+                instructions: options of its own, see --watcher --help
+  --options KEY=VALUE,..   of tidemark
+  --lua FILE    the interpreter (lua5.4)
+  --json        prints the figures for programs, and no table
+  --out FILE    writes these figures to a file as well
+  --max RATIO   exit status 1 when the geometric mean of the least times is
+                above it
+  --strict      exit status 1 when something that was to be reached is not
 
---max   exit status 1 when the geometric mean of the min ratios is above it.
+Columns: the least CPU time (user and system) of each; their ratio (min); the
+median of the ratios of all rounds and their spread; peak resident memory in
+MiB and its ratio; the profile's size; millions of allocations counted per
+second of CPU time.
 """
 import argparse
-import glob
 import json
-import math
 import os
 import shutil
-import statistics
-import subprocess
 import sys
-import tempfile
 
-HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import catalog  # noqa: E402
+import measure  # noqa: E402
+import tables  # noqa: E402
 
-
-def workloads(lua):
-    """Yields (name, command, environment)."""
-    for path in sorted(glob.glob(os.path.join(HERE, "workloads", "*.lua"))):
-        yield os.path.basename(path)[:-4], [lua, path], {}
-    luacheck = "/usr/bin/luacheck"
-    if os.path.exists(luacheck):
-        share = "/usr/share/lua/5.%d/?.lua;/usr/share/lua/5.%d/?/init.lua"
-        files = sorted(glob.glob("/usr/share/lua/5.1/**/*.lua",
-                                 recursive=True), key=os.path.getsize)[-12:]
-        yield ("luacheck", [lua, luacheck, "--no-cache", "-q"] + files,
-               {"LUA_PATH": ";".join([share % (4, 4), share % (1, 1)])})
+PEERS = ["arena", "mimalloc", "jemalloc", "heaptrack"]
+BACKENDS = ["system", "system-mimalloc", "system-jemalloc"]
 
 
-def cpu_seconds(command, environment):
-    """Runs a command; returns (CPU seconds, stdout)."""
-    with tempfile.TemporaryFile() as out:
-        process = subprocess.Popen(command, stdout=out,
-                                   stderr=subprocess.DEVNULL,
-                                   env=dict(os.environ, **environment))
-        _, status, usage = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
-        out.seek(0)
-        return (usage.ru_utime + usage.ru_stime, process.returncode,
-                out.read())
+def parsed():
+    if {"-h", "--help"} & set(sys.argv):
+        print(__doc__.strip())
+        sys.exit(0)
+    parser = argparse.ArgumentParser(
+        usage="bench.py --build DIR [OPTION...]", add_help=False)
+    parser.add_argument("--build", required=True)
+    parser.add_argument("--pairs", type=int, default=7)
+    parser.add_argument("--only", action="append", default=[])
+    parser.add_argument("--lua", default="lua5.4")
+    parser.add_argument("--options", default="")
+    parser.add_argument("--out", default="")
+    parser.add_argument("--max", type=float, default=0)
+    for flag in ("list", "peers", "backends", "native", "json", "strict"):
+        parser.add_argument("--" + flag, action="store_true")
+    options = parser.parse_args()
+    if options.pairs < 1:
+        parser.error("--pairs wants a number above 0")
+    options.build = os.path.abspath(options.build)
+    options.lua = shutil.which(options.lua) or options.lua
+    return options
 
 
-def measure(name, command, environment, options, folder):
-    preload = dict(environment)
-    preload["LD_PRELOAD"] = os.path.join(options.build, "libtidemark.so")
-    profile = os.path.join(folder, name + ".tide")
-    preload["TIDEMARK"] = ",".join(
-        ["out=" + profile, "report=none", "quiet=1"] +
-        ([options.options] if options.options else []))
-    pairs = []
-    for _ in range(options.pairs):
-        plain, status, text = cpu_seconds(command, environment)
-        with_it, status_with, text_with = cpu_seconds(command, preload)
-        if (status, text) != (status_with, text_with):
-            sys.exit("tidemark: bench: '%s' does not run as it does without "
-                     "the profiler" % name)
-        if not os.path.exists(profile):
-            sys.exit("tidemark: bench: '%s' was not profiled" % name)
-        pairs.append((plain, with_it))
-    ratios = [b / a for a, b in pairs]
-    least = [min(times) for times in zip(*pairs)]
-    return {"name": name, "plain_s": least[0], "profiled_s": least[1],
-            "min": least[1] / least[0], "median": statistics.median(ratios),
-            "low": min(ratios), "high": max(ratios)}
+def say(text):
+    print(text, file=sys.stderr, flush=True)
 
 
-def geometric(values):
-    return math.exp(sum(map(math.log, values)) / len(values))
+def chosen_workloads(options):
+    """Those that were asked for and can be run; says which cannot."""
+    for workload in catalog.workloads(options.lua):
+        if options.only and not any(o in workload.name for o in options.only):
+            continue
+        if options.native and workload.name not in tables.NATIVE_RATIOS:
+            continue
+        need = catalog.missing(workload)
+        if need:
+            say("%s: skipped, there is no '%s'" % (workload.name, need))
+        else:
+            yield workload
 
 
-def table(rows, result):
-    yield "%-14s %9s %9s %6s %7s   %s" % (
-        "workload", "plain s", "with s", "min", "median", "spread")
-    for row in rows:
-        yield "%-14s %9.3f %9.3f %6.2f %7.2f   %.2f..%.2f" % (
-            row["name"], row["plain_s"], row["profiled_s"], row["min"],
-            row["median"], row["low"], row["high"])
-    yield "%-14s %9s %9s %6.2f %7.2f" % (
-        "geometric mean", "", "", result["min"], result["median"])
+def measured(options, names):
+    spender = os.path.join(options.build, "tests", "bench", "spend")
+    chosen, absent = measure.variants(
+        options.build, [o for o in options.options.split(",") if o],
+        ["plain", "tidemark"] + names)
+    for name in absent:
+        say("%s: skipped, it is not installed" % name)
+    for workload in chosen_workloads(options):
+        say("%s ..." % workload.name)
+        few = [v for v in chosen if workload.group in ("classic", "program") or
+               v.name in ("plain", "tidemark")]
+        yield measure.measure(spender, options.build, workload, few,
+                              options.pairs)
+
+
+def bench(options):
+    names = (PEERS if options.peers else []) + (
+        BACKENDS if options.backends else []) + (
+        ["native"] if options.native else [])
+    rows = list(measured(options, names))
+    if not rows:
+        sys.exit("tidemark: bench: no workload to run")
+    judged = list(filter(tables.is_judged, rows))
+    mean = measure.means(judged) if judged else {}
+    figures = {"pairs": options.pairs, "workloads": rows,
+               "geometric_mean": mean,
+               "verdicts": list(tables.native_verdicts(rows) if options.native
+                                else tables.verdicts(rows, mean))}
+    show(options, figures, tables.native_report(rows) if options.native
+         else tables.report(rows, mean, ["tidemark"] + [
+             n for n in names if n in mean] if names else []))
+    return 1 if (options.max and mean and
+                 mean["tidemark"]["min"] > options.max) or (
+        options.strict and not all(
+            v["is_reached"] for v in figures["verdicts"])) else 0
+
+
+def show(options, figures, lines):
+    text = json.dumps(figures, indent=2)
+    if options.out:
+        with open(options.out, "w") as out:
+            out.write(text + "\n")
+    print(text if options.json else "\n".join(lines))
 
 
 def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--build", required=True)
-    parser.add_argument("--pairs", type=int, default=7)
-    parser.add_argument("--only", default="")
-    parser.add_argument("--json", action="store_true")
-    parser.add_argument("--lua", default="lua5.4")
-    parser.add_argument("--options", default="")
-    parser.add_argument("--max", type=float, default=0)
-    options = parser.parse_args()
-    options.build = os.path.abspath(options.build)
-    options.lua = shutil.which(options.lua) or options.lua
-    for key in ("TIDEMARK", "LUA_INIT", "LUA_INIT_5_4", "LD_PRELOAD"):
+    options = parsed()
+    for key in ("TIDEMARK", "LUA_INIT", "LUA_INIT_5_4", "LUA_PATH",
+                "LUA_CPATH", "LD_PRELOAD"):
         os.environ.pop(key, None)
-    rows = []
-    with tempfile.TemporaryDirectory() as folder:
-        for name, command, environment in workloads(options.lua):
-            if options.only not in name:
-                continue
-            print("%s ..." % name, file=sys.stderr)
-            rows.append(measure(name, command, environment, options, folder))
-    if not rows:
-        sys.exit("tidemark: bench: no workload '%s'" % options.only)
-    result = {"min": geometric([r["min"] for r in rows]),
-              "median": geometric([r["median"] for r in rows])}
-    if options.json:
-        print(json.dumps({"pairs": options.pairs, "workloads": rows,
-                          "geometric_mean": result}, indent=2))
-    else:
-        print("\n".join(table(rows, result)))
-    return 1 if options.max and result["min"] > options.max else 0
+    if options.list:
+        for workload in catalog.workloads(options.lua):
+            need = catalog.missing(workload)
+            print("%-14s %s" % (workload.name, "no '%s'" % need if need else
+                                workload.group))
+        return 0
+    try:
+        return bench(options)
+    except measure.Failed as why:
+        sys.exit("tidemark: bench: %s" % why)
 
 
 if __name__ == "__main__":

@@ -130,8 +130,21 @@ def no_file(faults):
                "no folder for the profile: it is said once", done.stderr)
 
 
+def run_on_disk(faults, size):
+    """On a file system of that size, in a name space of its own; None: it
+    cannot be made.  Leaves x.tide, if there is one."""
+    mount = "mkdir -p small && mount -t tmpfs -o size=%s none small && " % size
+    if faults.run("unshare", "-rm", "sh", "-c", mount + "true").returncode:
+        return None
+    command = "%s run --report none -o small/x.tide -- %s work.lua" % (
+        faults.options.tidemark, faults.options.lua)
+    return faults.run("unshare", "-rm", "sh", "-c", "rm -f x.tide; " + mount +
+                      command + "; status=$?; cp small/x.tide . 2>&-; "
+                      "exit $status")
+
+
 def full_disk(faults):
-    """A file system of 200 KB, in a name space of its own."""
+    """No room for a profile at all, and for the beginning of one."""
     name = "a full disk: "
     faults.script("""
 local kept = {}
@@ -140,20 +153,29 @@ for i = 1, 3000 do
 end
 print(#kept)
 """)
-    mount = "mkdir -p small && mount -t tmpfs -o size=200k none small && "
-    can = faults.run("unshare", "-rm", "sh", "-c", mount + "true")
-    if can.returncode != 0:
+    none = run_on_disk(faults, "200k")
+    if none is None:
         faults.skip(name + "the program runs", "no mount name space")
         return
-    command = "%s run --report none -o small/x.tide -- %s work.lua" % (
-        faults.options.tidemark, faults.options.lua)
-    done = faults.run("unshare", "-rm", "sh", "-c", mount + command +
-                      "; status=$?; cp small/x.tide . ; exit $status")
-    faults.add(done.returncode == 0 and done.stdout == "3000\n",
-               name + "the program runs", done)
-    checked = faults.run(faults.options.tidemark, "report", "--json", "x.tide")
-    faults.add(checked.returncode in (0, 3),
-               name + "what is there can be read, or is refused", checked)
+    faults.add(none.returncode == 0 and none.stdout == "3000\n",
+               name + "no room for a profile: the program runs", none)
+    faults.add("No space left on device; recording in memory only" in
+               none.stderr and "no room for its profile" in none.stderr and
+               not os.path.exists(os.path.join(faults.folder, "x.tide")),
+               name + "no room for a profile: that is said", none)
+    part = run_on_disk(faults, "1200k")
+    faults.add(part.returncode == 0 and part.stdout == "3000\n" and
+               part.stderr.count("No space left on device") == 1 and
+               "profile: small/x.tide" in part.stderr,
+               name + "room for a part: the program runs", part)
+    checked = faults.run(faults.options.tidemark, "check", "x.tide")
+    faults.add(checked.returncode == 1 and
+               "the disk was full, rows are missing" in checked.stderr,
+               name + "room for a part: check says so", checked)
+    report = faults.run(faults.options.tidemark, "report", "--json", "x.tide")
+    faults.add(report.returncode == 0 and
+               not json.loads(report.stdout)["run"]["complete"],
+               name + "room for a part: it can be read", report)
 
 
 def short_memory(faults):

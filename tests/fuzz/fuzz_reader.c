@@ -33,10 +33,39 @@ static void count_fault(void *ctx, const char *text)
     WALK_MUST(text[0] != '\0');
 }
 
-static void follow(struct tide_profile *profile)
+/* What it was at its marks; each changes the profile. */
+static void go_to_marks(const char *path)
 {
+    struct tide_profile *profile;
+    struct tide_p_problem problem;
+    char label[TIDE_P_STRING_MAX + 1] = "";
+    for (uint32_t k = 0; k < 3; k++) {
+        if (tideP_reader_open(path, &profile, &problem) != TIDE_OK)
+            return;
+        const uint32_t n = tideP_reader_n_heaps(profile);
+        for (uint32_t i = 0; i < n; i++) {
+            const struct tide_p_view *view = tideP_reader_heap(profile, i);
+            if (k < view->n_marks)
+                snprintf(label, sizeof label, "%s",
+                         tideP_view_string(view, view->marks[k].label, NULL));
+        }
+        problem.err = TIDE_OK;
+        const enum tide_err err =
+            tideP_reader_to_mark(profile, label, &problem);
+        WALK_MUST(err == problem.err);
+        WALK_MUST(err == TIDE_OK || err == TIDE_ERR_ARG);
+        walk_profile(profile);
+        tideP_check(profile, true, NULL, NULL);
+        tideP_reader_close(profile);
+    }
+}
+
+static void follow(const char *path, struct tide_profile *profile)
+{
+    go_to_marks(path);
     uint64_t n_faults = 0;
     walk_profile(profile);
+    walk_lean(path, profile);
     const uint64_t n = tideP_check(profile, true, count_fault, &n_faults);
     WALK_MUST(n == n_faults);
     WALK_MUST(tideP_check(profile, false, NULL, NULL) <= n);
@@ -57,6 +86,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     WALK_MUST((err == TIDE_OK) == (profile != NULL));
     WALK_MUST((err == TIDE_OK) == (problem.text[0] == '\0'));
     if (err == TIDE_OK)
-        follow(profile);
+        follow(path, profile);
     return 0;
 }

@@ -15,7 +15,11 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "../../report/blocks.h"
 #include "../../report/diffrows.h"
+#include "../../report/export.h"
+#include "../../report/gcview.h"
+#include "../../report/live.h"
 #include "../../report/page.h"
 #include "../../report/render.h"
 
@@ -95,12 +99,111 @@ static void render_diff(const struct tide_model *model)
     json_decref(report);
     MUST(tideR_diff_text(&diff, TIDE_R_BY_FUNCTION, &query, &look, file) ==
          TIDE_OK);
+    MUST(tideR_diff_text(&diff, TIDE_R_BY_TARGET, &query, &look, file) ==
+         TIDE_OK);
     if (tideR_html_is_built() && bytes % 8 == 0)
         MUST(tideR_html(&diff, &page, file) == TIDE_OK);
     fclose(file);
     MUST(memchr(text, '\x1b', bytes) == NULL);
     free(text);
     tideR_diff_close(&diff);
+}
+
+/* Every format of other tools; JSON where it is JSON. */
+static void render_exports(const struct tide_model *model)
+{
+    for (const struct tide_r_format *f = tideR_formats(); f->name != NULL;
+         f++) {
+        char *text = NULL;
+        size_t bytes;
+        FILE *file = open_memstream(&text, &bytes);
+        MUST(file != NULL);
+        MUST(f->put(model, file) == TIDE_OK);
+        fclose(file);
+        MUST(memchr(text, '\x1b', bytes) == NULL);
+        json_t *json = json_loadb(
+            text, bytes, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, NULL);
+        MUST(json != NULL || (text[0] != '[' && text[0] != '{') ||
+             strncmp(f->name, "folded", 6) == 0);
+        json_decref(json);
+        free(text);
+    }
+}
+
+/* The live table, with the rates of two readings, and its first row. */
+static void render_live(const struct tide_model *model)
+{
+    struct tide_r_rates rates = {.n = 0};
+    MUST(tideR_rates_note(&rates, model, 1) == TIDE_OK);
+    MUST(tideR_rates_note(&rates, model, 2) == TIDE_OK);
+    for (unsigned by = 0; by < TIDE_R_BY_COUNT_; by++) {
+        const struct tide_r_live_query query = {
+            .by = (enum tide_r_by)by,
+            .metric = (enum tide_r_metric)(by % TIDE_R_METRIC_COUNT_),
+            .sort = (enum tide_r_column)(by * 3 % TIDE_R_COL_COUNT_),
+            .has_sections = by % 2 == 0,
+            .filter = "a",
+        };
+        struct tide_r_live_rows rows;
+        char *text = NULL;
+        size_t bytes;
+        if (by == TIDE_R_BY_STACK || by == TIDE_R_BY_KIND)
+            continue;
+        FILE *file = open_memstream(&text, &bytes);
+        MUST(file != NULL);
+        MUST(tideR_live_rows(model, &query, &rates, &rows) == TIDE_OK);
+        if (rows.n > 0)
+            MUST(tideR_live_details(model, &query, &rows, &rows.rows[0], 5,
+                                    file) == TIDE_OK);
+        fclose(file);
+        MUST(memchr(text, '\x1b', bytes) == NULL);
+        free(text);
+        tideR_live_close(&rows);
+    }
+    tideR_rates_close(&rates);
+}
+
+/* The collector's side of it, of all states and of each; the largest blocks. */
+static void render_gc(const struct tide_model *model)
+{
+    static const struct tide_r_gcquery queries[] = {
+        {.top = 0, .state = TIDE_R_STATES},
+        {.top = 2, .state = TIDE_R_STATES, .by_state = true, .by_stack = true},
+    };
+    const struct tide_r_look look = {.columns = 120};
+    char *text = NULL;
+    size_t bytes;
+    FILE *file = open_memstream(&text, &bytes);
+    MUST(file != NULL);
+    for (size_t i = 0; i < sizeof queries / sizeof *queries; i++)
+        MUST(tideR_gc_text(model, &queries[i], &look, file) == TIDE_OK);
+    MUST(tideR_blocks(model, 0, &look, false, file) == TIDE_OK);
+    fclose(file);
+    MUST(memchr(text, '\x1b', bytes) == NULL);
+    free(text);
+}
+
+static enum tide_err put_blocks(const struct tide_model *model, FILE *out)
+{
+    const struct tide_r_look look = {.columns = 120};
+    return tideR_blocks(model, 0, &look, true, out);
+}
+
+static void check_json(const struct tide_model *model,
+                       enum tide_err (*put)(const struct tide_model *model,
+                                            FILE *out))
+{
+    char *text = NULL;
+    size_t bytes;
+    FILE *file = open_memstream(&text, &bytes);
+    MUST(file != NULL);
+    MUST(put(model, file) == TIDE_OK);
+    fclose(file);
+    json_t *json =
+        json_loadb(text, bytes, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, NULL);
+    MUST(json != NULL);
+    json_decref(json);
+    free(text);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
@@ -119,6 +222,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     render_text(model);
     render_json(model);
     render_diff(model);
+    render_exports(model);
+    render_live(model);
+    render_gc(model);
+    check_json(model, tideR_gc_json);
+    check_json(model, put_blocks);
     tideR_model_close(model);
     return 0;
 }

@@ -3,7 +3,7 @@
 ** bad ones, so that none of the many need be kept.
 **
 **     make_corpus corpus DIR    seeds for the fuzzer: small, compact profiles
-**     make_corpus golden DIR    small.tide and killed.tide
+**     make_corpus golden DIR    small.tide, killed.tide and marks.tide
 **     make_corpus bad DIR       profiles that must be refused or reported
 **
 ** Files that are there are replaced.  What golden and bad write for format
@@ -93,6 +93,9 @@ static void make_seeds(const char *dir)
                                         .n_funcs = 1 + i * 4,
                                         .n_nodes = 1 + i * 7,
                                         .n_cycles = i % 5,
+                                        .n_targets = i % 4 * 3,
+                                        .n_marks = i % 3 * 2,
+                                        .n_objects = i % 4,
                                         .is_left_running = i % 3 == 2};
         char name[32];
         snprintf(name, sizeof name, "seed%02u", i);
@@ -109,6 +112,13 @@ static void make_golden(const char *dir)
     shape.n_nodes = 40;
     shape.is_left_running = true;
     make(path_of(dir, "killed"), &shape);
+    shape = (struct syn_shape){.seed = 43,
+                               .n_funcs = 34,
+                               .n_nodes = 60,
+                               .n_cycles = 6,
+                               .n_targets = 4,
+                               .n_marks = 6};
+    make(path_of(dir, "marks"), &shape);
 }
 
 /* The base of the bad ones: one page for each section. */
@@ -139,6 +149,25 @@ static void make_refused(const char *dir)
         die(path);
 }
 
+/* Snapshots of cells that are not there. */
+static void make_partial_marks(const char *dir)
+{
+    const struct syn_shape shape = {
+        .seed = 7, .n_funcs = 20, .n_nodes = 20, .n_cycles = 3, .n_marks = 2};
+    const char *path = path_of(dir, "partial-marks");
+    struct tide_p_extent extent;
+    make(path, &shape);
+    FILE *file = fopen(path, "rb");
+    uint64_t at = 0;
+    if (file == NULL || fseek(file, TIDE_P_HEADER_BYTES, SEEK_SET) != 0)
+        die(path);
+    while (at == 0 && fread(&extent, sizeof extent, 1, file) == 1)
+        if (extent.section == TIDE_P_SNAPS && extent.n_pages > 0)
+            at = (uint64_t)extent.page * TIDE_P_PAGE;
+    fclose(file);
+    patch_word(path, (size_t)at + 3 * sizeof(struct tide_p_snap), 999999);
+}
+
 static void make_partial(const char *dir)
 {
     const char *path = make_base(dir, "partial-cut");
@@ -156,8 +185,20 @@ static void make_partial(const char *dir)
                section_at(TIDE_P_CELLS) + sizeof(struct tide_p_cell) +
                    offsetof(struct tide_p_cell, next),
                1);
+    /* a rest that is another cell's, a life that is not there */
+    path = make_base(dir, "partial-rest");
+    patch_word(path,
+               section_at(TIDE_P_CELLS) + 2 * sizeof(struct tide_p_cell) +
+                   offsetof(struct tide_p_cell, rest),
+               1);
+    path = make_base(dir, "partial-life");
+    patch_word(path,
+               section_at(TIDE_P_CELLS) + 3 * sizeof(struct tide_p_cell) +
+                   offsetof(struct tide_p_cell, life),
+               999999);
     path = make_base(dir, "partial-string");
     patch_word(path, section_at(TIDE_P_STRINGS) + 8, 1u << 20);
+    make_partial_marks(dir);
 }
 
 int main(int argc, char **argv)

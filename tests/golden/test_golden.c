@@ -46,9 +46,9 @@ TEST(golden_v1_small)
     CHECK_STR(tideP_view_string(view, view->funcs[13].source, NULL),
               "@src/mod1.lua");
     CHECK_EQ(view->head->state, TIDE_P_HEAP_CLOSED);
-    CHECK_EQ(view->head->peak_bytes, 2728719);
-    CHECK_EQ(walk.n_cells, 84);
-    CHECK_EQ(walk.live_bytes, 2675660);
+    CHECK_EQ(view->head->peak_bytes, 2023231);
+    CHECK_EQ(walk.n_cells, 83);
+    CHECK_EQ(walk.live_bytes, 2404307);
     CHECK_EQ(walk.string_bytes, 460);
     tideP_reader_close(profile);
 }
@@ -61,8 +61,30 @@ TEST(golden_v1_killed)
     CHECK_EQ(tideP_reader_n_heaps(profile), 2);
     CHECK_EQ(tideP_reader_heap(profile, 1)->n_nodes, 40);
     CHECK_EQ(tideP_reader_heap(profile, 1)->head->state, TIDE_P_HEAP_OPEN);
-    CHECK_EQ(walk.n_cells, 118);
-    CHECK_EQ(walk.live_bytes, 3498889);
+    CHECK_EQ(walk.n_cells, 134);
+    CHECK_EQ(walk.live_bytes, 4311031);
+    tideP_reader_close(profile);
+}
+
+TEST(golden_v1_marks)
+{
+    struct tide_profile *profile = open_golden("v1/marks");
+    const struct tide_p_view *view = tideP_reader_heap(profile, 0);
+    struct tide_p_problem problem;
+    uint64_t held = 0;
+    walk_profile(profile);
+    CHECK_EQ(view->n_marks, 7);
+    CHECK_EQ(view->n_targets, 4);
+    CHECK_STR(tideP_view_string(view, view->marks[4].label, NULL), "mark 1");
+    CHECK_EQ(view->marks[3].what, TIDE_P_MARK_FAILED);
+    CHECK(view->failed == &view->marks[3]);
+    for (uint32_t i = 1; i < view->n_cells; i++)
+        held += view->held[i].bytes;
+    CHECK_EQ(held, 2309607);
+    CHECK_EQ(tideP_reader_to_mark(profile, "mark 1#1", &problem), TIDE_OK);
+    CHECK_EQ(walk_profile(profile).live_bytes, 2309607);
+    CHECK_EQ(tideP_reader_heap(profile, 0)->n_marks, 2);
+    CHECK_EQ(tideP_reader_heap(profile, 0)->n_cycles, 4);
     tideP_reader_close(profile);
 }
 
@@ -74,10 +96,13 @@ struct bad {
 };
 
 static const struct bad all_bad[] = {
-    {"partial-cut", TIDE_OK, "the file has 25576 of 32768 bytes"},
+    {"partial-cut", TIDE_OK, "the file has 25576 of 45056 bytes"},
     {"partial-full", TIDE_OK, "the disk was full when it was written"},
+    {"partial-marks", TIDE_OK, "heap 0, snapshot 3: no such cell"},
+    {"partial-life", TIDE_OK, "heap 0, cell 3: no such life"},
     {"partial-parent", TIDE_OK,
      "heap 0, node 5: parent does not come before it"},
+    {"partial-rest", TIDE_OK, "heap 0, cell 2: no such rest"},
     {"partial-ring", TIDE_OK, "heap 0, node 2: its chain is a ring"},
     {"partial-string", TIDE_OK, "heap 0, string 8: malformed"},
     {"refused-cut", TIDE_ERR_FORMAT, "the file ends inside its directory"},

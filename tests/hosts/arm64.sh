@@ -64,7 +64,8 @@ build() {
   [ -f "$folder/b/build.ninja" ] ||
     meson setup "$folder/b" "$here" --cross-file "$folder/cross.ini" \
       -Dhtml=disabled -Dunwind=disabled -Dcheck=basic
-  meson compile -C "$folder/b" mlua_api tidemark:shared_library
+  meson compile -C "$folder/b" mlua_api mlua_stripped \
+    tidemark:shared_library
 }
 
 [ -x "$root/usr/bin/lua5.4" ] || unpack >&2
@@ -77,7 +78,9 @@ cat >"$folder/lua5.4" <<END
 exec qemu-aarch64 -L '$root' -E LD_PRELOAD='$folder/b/libtidemark.so' \\
   '$root/usr/bin/lua5.4' "\$@"
 END
-chmod +x "$folder/lua5.4"
+sed 's,usr/bin/lua5.4,../b/tests/integration/mlua_stripped,' \
+  "$folder/lua5.4" >"$folder/mlua_stripped"
+chmod +x "$folder/lua5.4" "$folder/mlua_stripped"
 
 status=0
 cases=$here/tests/integration/cases.py
@@ -86,4 +89,7 @@ python3 "$cases" --tidemark "$tidemark" --direct -- \
   qemu-aarch64 -L "$root" "$folder/b/tests/integration/mlua_api" || status=1
 echo "# Debian's interpreter, patched by the preload library"
 python3 "$cases" --tidemark "$tidemark" --direct -- "$folder/lua5.4" || status=1
+echo "# an interpreter without names"
+python3 "$cases" --tidemark "$tidemark" --direct --sniff -- \
+  "$folder/mlua_stripped" || status=1
 exit $status

@@ -48,6 +48,7 @@ class Place:
         self.folder = folder
         self.library = os.path.join(os.path.dirname(tidemark),
                                     "libtidemark.so")
+        self.options = ""  # of the profiler, each with a comma behind it
         self.profiles = os.path.join(folder, "profiles")
         os.makedirs(self.profiles, exist_ok=True)
         os.chmod(folder, 0o755)
@@ -69,8 +70,8 @@ class Place:
         for key in ("TIDEMARK", "LD_PRELOAD", "LUA_INIT", "LUA_INIT_5_4"):
             env.pop(key, None)
         if is_profiled:
-            env["TIDEMARK"] = "report=none,out=" + os.path.join(
-                self.profiles, "%n.%p.tide")
+            env["TIDEMARK"] = "report=none,%sout=%s" % (
+                self.options, os.path.join(self.profiles, "%n.%p.tide"))
             env["LD_PRELOAD"] = self.library
         return env
 
@@ -144,14 +145,30 @@ def hot_tables(report, name="", line=HOT_LINE):
     return made // TABLE, alive // TABLE
 
 
-def check_profiles(tap, place, host, wanted_calls, name="work", n_files=None):
-    """All profiles are sound, and together they have the hot line's bytes."""
-    paths = place.found()
-    for path in paths:
-        got = place.check(path)
+def check_closed(tap, place, host, n_closed=0):
+    """All profiles are sound; so many states, or more, were closed, and nothing
+    was left of these."""
+    closed = left = 0
+    for path in place.found():
+        got = place.run([place.tidemark, "check", "--json", path])
         tap.add(got.returncode == 0, "%s: %s is sound" % (
             host, os.path.basename(path).split(".")[0]),
             got.stdout + got.stderr)
+        if got.returncode == 0:
+            closed += json.loads(got.stdout)["closed"]
+            left += json.loads(got.stdout)["left_bytes"]
+    tap.add(closed >= n_closed and left == 0,
+            "%s: %sno bytes after lua_close" % (
+                host, "%d states or more closed, " % n_closed
+                if n_closed else ""),
+            "%d states closed, %d bytes left" % (closed, left))
+
+
+def check_profiles(tap, place, host, wanted_calls, name="work", n_files=None,
+                   n_closed=0):
+    """As check_closed, and together they have the hot line's bytes."""
+    paths = place.found()
+    check_closed(tap, place, host, n_closed)
     if n_files is not None:
         tap.add(len(paths) == n_files, "%s: %d profiles" % (host, n_files),
                 "%s\n%s" % (paths, "\n".join(os.listdir(place.folder))))
@@ -163,6 +180,17 @@ def check_profiles(tap, place, host, wanted_calls, name="work", n_files=None):
                                             wanted_calls * N_HOT),
             "it made %d" % made)
     return paths
+
+
+def native_stacks(place, paths):
+    """Names of frames, outermost first, of the stacks that bytes have."""
+    stacks = []
+    for path in paths:
+        got = place.run([place.tidemark, "export", "--to", "folded", path])
+        for line in got.stdout.splitlines():
+            frames = line.rsplit(" ", 1)[0].split(";")
+            stacks.append([frame.split(" ")[0] for frame in frames])
+    return stacks
 
 
 def find(program):

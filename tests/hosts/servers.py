@@ -2,6 +2,7 @@
 another root, another user, scrubbed environments and closed descriptors."""
 import os
 import pwd
+import random
 import signal
 import socket
 import subprocess
@@ -51,14 +52,27 @@ userdb {{
 
 
 def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
+    """Not one of those that the kernel gives to clients: one that waits for a
+    server there may come to be connected with itself, and keep the port."""
+    for port in random.sample(range(10000, 30000), 100):
+        with socket.socket() as s:
+            try:
+                s.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return port
+    raise OSError("no port is free")
 
 
 def is_open(port):
     with socket.socket() as s:
         return s.connect_ex(("127.0.0.1", port)) == 0
+
+
+def wait_until_gone(port):
+    """Workers end after their master: the next one must not be taken for
+    them."""
+    common.wait_for(lambda: not is_open(port))
 
 
 def get(port, path="/x"):
@@ -102,13 +116,23 @@ end)
                               place.path("haproxy.cfg")], is_profiled)
         up = common.wait_for(lambda: is_open(port))
         answers = [get(port) for _ in range(30)] if up else []
-        status = common.stop(server, signal.SIGUSR1)
+        status = None  # a master that has just started drops signals
+        for _ in range(5 if "-W" in flags else 0):
+            try:
+                server.send_signal(signal.SIGUSR1)
+                status = server.wait(2)
+                break
+            except subprocess.TimeoutExpired:
+                pass
+        if status is None:
+            status = common.stop(server, signal.SIGUSR1)
+        wait_until_gone(port)
         tap.add(answers == [(200, b"made 500")] * 30 and status is not None,
                 "%s, %s: it answers and ends" % (
                     host, "profiled" if is_profiled else "plain"),
                 "%s %s\n%s" % (status, answers[:3], place.log()))
     common.wait_for(lambda: False, 0.5)
-    paths = common.check_profiles(tap, place, host, 30)
+    paths = common.check_profiles(tap, place, host, 30, n_closed=3)
     tap.add(bool(paths), "%s: it has a profile" % host)
 
 
@@ -144,6 +168,7 @@ def lighttpd_run(tap, place, host, port, n_requests, is_profiled):
     up = common.wait_for(lambda: is_open(port))
     answers = [get(port) for _ in range(n_requests)] if up else []
     status = common.stop(server, signal.SIGTERM)
+    wait_until_gone(port)
     name = "profiled" if is_profiled else "plain"
     tap.add(answers == [(200, b"made 500")] * n_requests and
             status is not None, "%s, %s: it answers and ends" % (host, name),
@@ -154,7 +179,21 @@ def lighttpd(tap, place):
     port = lighttpd_conf(place)
     for is_profiled in (False, True):
         lighttpd_run(tap, place, "lighttpd", port, 5, is_profiled)
-    common.check_profiles(tap, place, "lighttpd", 5, n_files=1)
+    common.check_profiles(tap, place, "lighttpd", 5, n_files=1, n_closed=1)
+
+
+def lighttpd_native(tap, place):
+    """With its own frames, where no Lua function runs."""
+    place.options = "native=host,"
+    port = lighttpd_conf(place)
+    lighttpd_run(tap, place, "lighttpd native", port, 5, True)
+    paths = common.check_profiles(tap, place, "lighttpd native", 5, n_files=1,
+                                  n_closed=1)
+    stacks = common.native_stacks(place, paths)
+    tap.add(any(s[0] == "_start" and s[-1].startswith("mod_magnet.so+0x")
+                for s in stacks),
+            "lighttpd native: frames from its start to the module that has Lua",
+            stacks[:20])
 
 
 def lighttpd_workers(tap, place):
@@ -171,7 +210,8 @@ def lighttpd_workers(tap, place):
     os.chown(place.folder, pwd.getpwnam(user).pw_uid, -1)
     for is_profiled in (False, True):
         lighttpd_run(tap, place, "lighttpd workers", port, 20, is_profiled)
-    paths = common.check_profiles(tap, place, "lighttpd workers", 20)
+    paths = common.check_profiles(tap, place, "lighttpd workers", 20,
+                                  n_closed=2)
     tap.add(2 <= len(paths) <= 3, "lighttpd workers: one profile for each",
             paths)
 
@@ -182,7 +222,10 @@ def prosody(tap, place):
     port = free_port()
     place.write("prosody.cfg.lua", PROSODY.format(dir=place.folder, port=port))
     place.write("plugins/mod_work.lua", HOT + 'hot()\n'
-                'module:log("info", "made %d", hot())\n')
+                '-- behind the timer that takes the signals\n'
+                'module:add_timer(0.1, function()\n'
+                '  module:log("info", "made %d", hot())\n'
+                'end)\n')
     os.makedirs(place.path("data"), exist_ok=True)
     uid = pwd.getpwnam("prosody")
     for name in (".", "data", "profiles"):
@@ -272,8 +315,98 @@ function lease() end
     tap.add(1 <= len(paths) <= 2, "dnsmasq: its helper has a profile", paths)
 
 
+# ---- apache (its Lua is 5.4 from Debian 13 on) ------------------------------
+
+APACHE = """ServerRoot "{dir}"
+LoadModule mpm_event_module {modules}/mod_mpm_event.so
+LoadModule authz_core_module {modules}/mod_authz_core.so
+LoadModule lua_module {modules}/mod_lua.so
+ServerName localhost
+Listen 127.0.0.1:{port}
+PidFile {dir}/apache.pid
+ErrorLog {dir}/apache.log
+DocumentRoot {dir}/www
+User {user}
+StartServers 2
+ServerLimit 2
+ThreadsPerChild 4
+MaxRequestWorkers 8
+MinSpareThreads 1
+MaxSpareThreads 8
+LuaScope once
+LuaMapHandler /x {dir}/work.lua
+"""
+
+
+def apache(tap, place):
+    """A state for each request, on several threads of several children."""
+    user, port = "www-data", free_port()
+    os.makedirs(place.path("www"), exist_ok=True)
+    place.write("work.lua", HOT + """
+function handle(r)
+  r.content_type = "text/plain"
+  r:write("made " .. hot())
+  return apache2.OK
+end
+""")
+    place.write("apache.conf", APACHE.format(
+        dir=place.folder, modules="/usr/lib/apache2/modules", port=port,
+        user=user))
+    for is_profiled in (False, True):
+        server = place.start(["apache2", "-DFOREGROUND", "-f",
+                              place.path("apache.conf")], is_profiled)
+        up = common.wait_for(lambda: is_open(port))
+        answers = [get(port) for _ in range(50)] if up else []
+        status = common.stop(server, signal.SIGTERM)
+        wait_until_gone(port)
+        tap.add(answers == [(200, b"made 500")] * 50 and status == 0,
+                "apache, %s: it answers and ends" % (
+                    "profiled" if is_profiled else "plain"),
+                "%s %s\n%s" % (status, set(answers), place.log()))
+    common.check_profiles(tap, place, "apache", 50, n_closed=50)
+
+
+# ---- ncat (its Lua is 5.4 from Debian 13 on) --------------------------------
+
+def answer_of(port):
+    with socket.create_connection(("127.0.0.1", port), timeout=10) as s:
+        got = b""
+        while True:
+            more = s.recv(4096)
+            if not more:
+                return got
+            got += more
+
+
+def ncat(tap, place):
+    """A state that is forked for each connection, and never closed."""
+    place.write("work.lua", HOT + 'print("made " .. hot())\n')
+    for is_profiled in (False, True):
+        port = free_port()
+        server = place.start(["ncat", "-l", "-k", "127.0.0.1", str(port),
+                              "--lua-exec", place.path("work.lua")],
+                             is_profiled)
+        # a connection to see whether it is open is one too
+        up = common.wait_for(lambda: is_open(port))
+        answers = [answer_of(port) for _ in range(5)] if up else []
+        status = common.stop(server, signal.SIGTERM)
+        tap.add(answers == [b"made 500\n"] * 5 and status is not None,
+                "ncat, %s: each connection is answered" % (
+                    "profiled" if is_profiled else "plain"),
+                "%s %s\n%s" % (status, answers, place.log()))
+    made = common.wait_for(lambda: sum(
+        common.hot_tables(place.report(p), "work")[0]
+        for p in place.found()) >= 6 * common.N_HOT)
+    tap.add(bool(made), "ncat: the children of all connections have profiles",
+            place.found())
+    common.check_closed(tap, place, "ncat")
+
+
 SERVERS = {
+    "ncat": (ncat, ["ncat"]),
+    "apache": (apache, ["apache2"]),
     "lighttpd": (lighttpd, ["lighttpd"]),
+    "lighttpd-native": (lighttpd_native, ["lighttpd"]),
     "lighttpd-workers": (lighttpd_workers, ["lighttpd"]),
     "haproxy": (haproxy, ["haproxy"]),
     "haproxy-limit": (haproxy_limit, ["haproxy"]),
@@ -283,5 +416,5 @@ SERVERS = {
     "dovecot-worker": (dovecot_worker, ["dovecot", "doveadm"]),
     "dnsmasq": (dnsmasq, ["dnsmasq", "unshare", "ip"]),
 }
-NEED_ROOT = {"lighttpd-workers", "prosody", "dovecot", "dovecot-worker",
-             "dnsmasq"}
+NEED_ROOT = {"apache", "lighttpd-workers", "prosody", "dovecot",
+             "dovecot-worker", "dnsmasq"}

@@ -1,6 +1,7 @@
 #!/bin/sh
-# Real programs of Debian 13, where haproxy, nmap and highlight have Lua 5.4: in
-# a tree of its own, to which chroot goes.  Needs root.  Prints TAP.
+# Real programs of Debian 13, where apache, haproxy, ncat, nmap, tshark and
+# highlight have Lua 5.4: in a tree of its own, to which chroot goes.  Needs root.
+# Prints TAP.
 #
 # usage: trixie.sh FOLDER BUILD [NAME...]
 #
@@ -13,13 +14,15 @@ root=$(cd "$1" && pwd)/root
 build=$(cd "$2" && pwd)
 shift 2
 packages=lua5.4,lighttpd,lighttpd-modules-lua,haproxy,nmap,highlight,python3
-packages=$packages,procps,libunwind8,zlib1g
+packages=$packages,procps,libunwind8,zlib1g,libncursesw6,libdw1t64,libjansson4
+packages=$packages,tshark,apache2,ncat
 names=${*:-lua5.4 lighttpd lighttpd-workers haproxy haproxy-limit
-  haproxy-master nmap highlight}
+  haproxy-master nmap ncat highlight tshark apache}
 
-[ -e "$root/whole" ] || {
+[ "$(cat "$root/whole" 2>/dev/null)" = "$packages" ] || {
+  rm -rf --one-file-system "$root"
   debootstrap --variant=minbase --include=$packages trixie "$root" >&2
-  touch "$root/whole"
+  echo "$packages" >"$root/whole"
 }
 at=$root/opt/tidemark
 rm -rf "$at"

@@ -192,7 +192,7 @@ def check_bad_profiles(cli):
 def check_report(cli):
     small = os.path.join(cli.golden, "v1", "small.tide")
     cli.expect("report", cli("report", small), 0, "^$", "lines by allocated")
-    for by in ("line", "function", "stack", "kind", "group"):
+    for by in ("line", "function", "stack", "kind", "group", "target"):
         cli.expect("report --by " + by, cli("report", "--by", by, small), 0,
                    "^$", "%ss by allocated bytes" % by)
     got = cli("report", "--top", "3", small).stdout.decode()
@@ -239,11 +239,11 @@ def check_check(cli):
                 got["faults"] == [], "check --json", got)
     with open(small, "rb") as file:
         cooked = bytearray(file.read())
-    # profile.h: the directory's entries, then moved_bytes of the first cell
+    # profile.h: the directory's entries, then moved_bytes of the first rest
     entries = [struct.unpack_from("<HBBIII", cooked, 4096 + 16 * i)
                for i in range(struct.unpack_from("<I", cooked, 24)[0])]
-    page = [e[4] for e in entries if e[1] == 4 and e[3] == 0][0]
-    at = page * 4096 + 128 + 64
+    page = [e[4] for e in entries if e[1] == 14 and e[3] == 0][0]
+    at = page * 4096 + 64
     struct.pack_into("<q", cooked, at,
                      struct.unpack_from("<q", cooked, at)[0] + 8)
     cli.write("cooked.tide", bytes(cooked))
@@ -277,7 +277,7 @@ def check_run_status(cli):
     cli.expect("a file that is no program", cli("run", "./plain"), 126,
                "^tidemark: ./plain: cannot be run: Permission denied")
     cli.expect("a program without Lua", cli("run", "true"), 0,
-               r"^tidemark: no Lua state was seen in 'true': .*; try "
+               r"^tidemark: no Lua state was profiled in 'true': .*; try "
                r"'\S*tidemark doctor -- true'\n$")
     cli.expect("its status counts", cli("run", "false"), 1, "no Lua state")
 
@@ -356,7 +356,7 @@ def check_children(cli):
     time.sleep(0.05)
     got = cli("run", "--report", "none", "--", "sh", "-c", "true; true")
     cli.expect("older profiles are not taken for new ones", got, 0,
-               "no Lua state was seen")
+               "no Lua state was profiled")
 
 
 def wait_for(cli, pattern, seconds=20):
@@ -376,6 +376,15 @@ def stop(process):
     except OSError:
         pass
     process.communicate()
+
+
+def take_signals():
+    """What started the tests may have signals ignored, as nohup does, and so
+    would all that they start."""
+    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT,
+                   signal.SIGUSR1, signal.SIGUSR2):
+        if signal.getsignal(number) == signal.SIG_IGN:
+            signal.signal(number, signal.SIG_DFL)
 
 
 def check_signals(cli):
@@ -494,6 +503,7 @@ def main():
     parser.add_argument("--man", required=True)
     parser.add_argument("lua", nargs=1)
     options = parser.parse_args()
+    take_signals()
     options.tidemark = os.path.abspath(options.tidemark)
     options.golden = os.path.abspath(options.golden)
     options.man = os.path.abspath(options.man)

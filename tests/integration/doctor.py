@@ -8,6 +8,7 @@ import argparse
 import glob
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -109,8 +110,21 @@ def check_hosts(doctor):
     doctor.says("a shell script that runs Lua, then waits", ["--", script], 0,
                 {"route": "patch", "tier": "exact", "where": "child",
                  "ran": "run", "lua_file": options.lua})
-    doctor.says("Lua inside that exports nothing", ["--", options.hidden], 1,
-                dict(NONE, where="hidden", program=options.hidden))
+    script = doctor.file("a.lua", b"for i = 1, 1e9 do x = {} end\n")
+    doctor.says("Lua inside without names", ["--", options.hidden, script], 1,
+                {"route": "sniff", "tier": "partial", "where": "hidden",
+                 "ran": "run", "program": options.hidden})
+    found = json.loads(doctor.run("--json", "--", options.hidden,
+                                  script).stdout)
+    doctor.tap.add("sniff=on" in found["advice"] and
+                   "layout read from the state" in found["reason"],
+                   "Lua inside without names: sniff=on is recommended", found)
+    doctor.says("Lua inside without names, and no state is made",
+                ["--", options.hidden], 1,
+                dict(NONE, where="hidden", ran="run"))
+    doctor.says("Lua inside without names that must not be run",
+                ["--no-run", "--", options.hidden, script], 1,
+                dict(NONE, where="hidden"))
 
 
 def check_without_lua(doctor):
@@ -173,6 +187,44 @@ def check_privileges(doctor):
     os.chown(path, 1, 1)
     os.chmod(path, 0o4755)
     doctor.says(name, ["--", path], 1, dict(NONE, where="executable"))
+
+
+def hints(doctor, *command):
+    done = doctor.run("--json", "--no-run", "--", *command)
+    try:
+        return json.loads(done.stdout)["environment"]
+    except ValueError:
+        return [str(done)]
+
+
+def check_environment(doctor):
+    """Who clears the environment, and what to write where."""
+    add = doctor.tap.add
+    fake = doctor.file("sudo", b"#!/bin/sh\nexit 1\n")
+    got = hints(doctor, fake, "-u", "nobody", "lua5.4")
+    add(len(got) == 1 and re.search(
+        r"sudo env LD_PRELOAD=/\S+/libtidemark\.so\S* "
+        r"TIDEMARK=out=/FOLDER/%n\.%p\.tide COMMAND", got[0]),
+        "sudo: behind it", got)
+    got = hints(doctor, doctor.file("dovecot", b"#!/bin/sh\nexit 1\n"))
+    add(any("import_environment = $import_environment LD_PRELOAD TIDEMARK" in
+            text for text in got), "dovecot: its own environment", got)
+    got = hints(doctor, doctor.options.lua)
+    add(got == [], "lua5.4: nothing is in the way", got)
+    for name, wanted in (("lighttpd", ["systemctl edit lighttpd.service",
+                                       "LD_PRELOAD=/", "%%n.%%p.tide"]),
+                         ("prosody", ["systemctl edit prosody.service"]),
+                         ("dovecot", ["systemctl edit dovecot.service",
+                                      "PrivateTmp", "ReadWritePaths"])):
+        path = shutil.which(name, path=os.environ["PATH"] + ":/usr/sbin")
+        unit = "/lib/systemd/system/%s.service" % name
+        if not path or not os.path.exists(unit):
+            doctor.tap.skip("the unit of " + name, "not installed")
+            continue
+        got = "\n".join(hints(doctor, path))
+        add(all(text in got for text in wanted), "the unit of " + name, got)
+    done = doctor.run("--no-run", "--", fake)
+    add("\naround   sudo clears" in done.stdout, "the same as text", done)
 
 
 def check_damaged(doctor):
@@ -242,7 +294,7 @@ def main():
     tap = Tap()
     for check in (check_interpreters, check_hosts, check_without_lua,
                   check_other_luas, check_files, check_privileges,
-                  check_damaged, check_wrong_use, check_text):
+                  check_environment, check_damaged, check_wrong_use, check_text):
         with tempfile.TemporaryDirectory() as folder:
             check(Doctor(options, tap, folder))
     print("1..%d" % tap.n)

@@ -11,6 +11,7 @@ import glob
 import os
 import re
 import struct
+import subprocess
 import sys
 import tempfile
 
@@ -25,6 +26,8 @@ CHILD = {"before": (0, 1000), "parent7": (0, 0), "child": (300, 300)}
 WORKER = dict(CHILD, after=(20, 20))
 GRANDCHILD = {"before": (0, 1000), "parent7": (0, 0), "child": (0, 300),
               "grandchild": (70, 70), "after": (0, 0)}
+
+N_THREADS, N_THREAD_FORKS = 3, 40   # as in hosts/forks.c
 
 # mode: (processes, needs root)
 MODES = {
@@ -112,6 +115,80 @@ def check_mode(options, tap, folder, mode, wanted):
         os.remove(path)
 
 
+def check_threads(options, tap, folder):
+    """Forked while other threads made and closed states, whose figures go on
+    between what is noted of them and the fork."""
+    env = dict(os.environ, TIDEMARK="out=forks.%p.tide",
+               LD_PRELOAD=options.library)
+    done = subprocess.run([options.forks, "threads"], cwd=folder, env=env,
+                          capture_output=True, text=True, timeout=200)
+    paths = glob.glob(os.path.join(folder, "*.tide"))
+    tap.add((done.returncode, done.stdout, done.stderr) == (0, "fine\n", "")
+            and len(paths) == 1 + N_THREAD_FORKS,
+            "threads: a profile for each process", "%s, %s" % (done, paths))
+    checked = [hosts.run([options.tidemark, "check", p], folder)
+               for p in paths]
+    bad = [c.stderr for c in checked if c.returncode != 0]
+    tap.add(not bad, "threads: the books of all balance", "".join(bad[:5]))
+    found = [hosts.report(options, folder, p) for p in paths]
+    children = [f for f in found if f and tables(f, "child")[0] == 300]
+    tap.add(len(children) == N_THREAD_FORKS and
+            all(tables(f, "before") == (0, 1000) and
+                tables(f, "first")[0] == 0 and
+                1 <= f["run"]["states"] <= 1 + N_THREADS for f in children),
+            "threads: a child has the states that were open, no others",
+            "%d, %s" % (len(children),
+                        [f["run"]["states"] for f in children]))
+
+
+def check_run(options, tap, folder):
+    """`tidemark run` tells of profiles that had to go elsewhere."""
+    done = hosts.run([options.tidemark, "run", "--report", "none", "-o",
+                      "forks.%p.tide", "--", options.forks, "user"], folder)
+    also = re.findall(r"^tidemark: also: (/tmp/forks\.(\d+)\.tide) "
+                      r"\(pid (\d+), ", done.stderr, re.M)
+    tap.add(done.returncode == 0 and len(also) == 1 and
+            also[0][1] == also[0][2] and os.path.exists(also[0][0]) and
+            re.search(r"^tidemark: profile: forks\.\d+\.tide$", done.stderr,
+                      re.M), "run: it lists a profile that went elsewhere",
+            done.stderr)
+    # of the same name, as if begun later, and of nobody in the next run
+    for path, *_ in also:
+        with open(path, "r+b") as file:
+            file.seek(40)
+            file.write(struct.pack("<II", 1, 1))  # pid, parent_pid
+            file.seek(64)
+            file.write(struct.pack("<Q", 4000000000 * 10**9))
+    again = hosts.run([options.tidemark, "run", "--report", "none", "-o",
+                       "forks.%p.tide", "--", options.forks, "frees"], folder)
+    tap.add(again.returncode == 0 and
+            "also: /tmp/forks" not in again.stderr and also,
+            "run: not one of another run", again.stderr)
+    for path, *_ in also:
+        os.remove(path)
+
+
+def check_run_again(options, tap, folder):
+    """Profiles of one process that is two programs: one gets the name."""
+    done = hosts.run([options.tidemark, "run", "--report", "none", "-o",
+                      "one.tide", "--", options.forks, "again"], folder)
+    named = re.findall(r"^tidemark: (profile|also): (\S+)", done.stderr, re.M)
+    paths = [os.path.join(folder, path) for _, path in named]
+    tap.add(done.returncode == 0 and len(set(paths)) == 2 and
+            named[0] == ("profile", "one.tide") and
+            sorted(paths) == sorted(glob.glob(os.path.join(folder, "*.tide"))),
+            "run: a process that became another program has two profiles",
+            done.stderr)
+    found = [hosts.report(options, folder, path) for path in paths]
+    for one in MODES["again"][0]:
+        tap.add(any(f and is_like(f, one) for f in found),
+                "run: a program of this process made %s" % one,
+                "\n".join(shown(f) for f in found if f))
+    for path in paths:
+        if os.path.exists(path):
+            os.remove(path)
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--tidemark", required=True)
@@ -131,6 +208,13 @@ def main():
             continue
         with tempfile.TemporaryDirectory() as folder:
             check_mode(options, tap, folder, mode, wanted)
+    if os.geteuid() == 0:
+        with tempfile.TemporaryDirectory() as folder:
+            check_run(options, tap, folder)
+    with tempfile.TemporaryDirectory() as folder:
+        check_run_again(options, tap, folder)
+    with tempfile.TemporaryDirectory() as folder:
+        check_threads(options, tap, folder)
     print("1..%d" % tap.n)
     return 1 if tap.n_failed else 0
 

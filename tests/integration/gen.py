@@ -2,9 +2,9 @@
 """Random Lua programs under the profiler; prints TAP, one line for each seed.
 
 usage: gen.py --tidemark FILE [--seeds N] [--first N] [--module FILE]
-              [--keep DIR] -- INTERPRETER [ARG..]
+              [--program FILE] [--keep DIR] -- INTERPRETER [ARG..]
 
-Every program (gen.lua) must print what it prints without the profiler, and
+Every program (of gen.lua, or FILE with its seed) must print what it prints without the profiler, and
 
   - a build with -Dcheck=full walks the whole stack at each allocation and
     compares it with what the profiler believes: not one difference;
@@ -46,6 +46,7 @@ local function books(round)
     os.exit(98)
   end
 end
+tide_push, tide_pop = tidemark.push, tidemark.pop
 assert(loadfile((...)))(books)
 """
 
@@ -100,15 +101,27 @@ def balance(report, stderr):
     return None
 
 
+def program_of(options, folder, seed):
+    """The text of a program."""
+    if options.program:
+        with open(options.program, encoding="utf-8") as file:
+            return "local seed = %d\n%s" % (seed, file.read())
+    made = run([options.lua, os.path.join(HERE, "gen.lua"), str(seed)], folder)
+    if made.returncode != 0:
+        raise ValueError("no program: " + made.stderr)
+    return made.stdout
+
+
 def faults(options, folder, seed):
     """Yields what is wrong with one seed."""
     program, profile = "p%d.lua" % seed, "p%d.tide" % seed
-    made = run([options.lua, os.path.join(HERE, "gen.lua"), str(seed)], folder)
-    if made.returncode != 0:
-        yield "no program: " + made.stderr
+    try:
+        text = program_of(options, folder, seed)
+    except ValueError as error:
+        yield str(error)
         return
     with open(os.path.join(folder, program), "w", encoding="utf-8") as file:
-        file.write(made.stdout)
+        file.write(text)
     plain = run(options.interpreter + [program], folder)
     traced = run([options.tidemark, "run", "--report", "none", "-o", profile,
                   "--"] + options.interpreter + [program], folder)
@@ -138,18 +151,48 @@ def faults(options, folder, seed):
         yield from inside(options, folder, program, plain)
 
 
+def with_regions(text):
+    """A region around each line that is a call of note(); errors and yields
+    leave some of them open.  And how many."""
+    n = 0
+    lines = text.split("\n")
+    for i, line in enumerate(lines):
+        if re.fullmatch(r"\s*note\(.*\)", line) and \
+                line.count("(") == line.count(")"):
+            lines[i] = 'tide_push("r%d") %s tide_pop()' % (n % 7,
+                                                           line.strip())
+            n += 1
+    return "\n".join(lines), n
+
+
 def inside(options, folder, program, plain):
-    """The same program, which asks the Lua module for its own books."""
+    """The same program, which asks the Lua module for its own books, plainly
+    and with regions around many of its statements."""
     with open(os.path.join(folder, "books.lua"), "w",
               encoding="utf-8") as file:
         file.write(BOOKS)
     where = os.path.join(os.path.dirname(options.module), "?.so")
-    traced = run([options.tidemark, "run", "--report", "none", "-o",
-                  "books.tide", "--"] + options.interpreter +
-                 ["books.lua", program], folder, LUA_CPATH=where + ";;")
-    if traced.returncode != 0 or traced.stdout != plain.stdout:
-        yield "with books: status %d\n%s" % (traced.returncode,
-                                             traced.stderr[-1500:])
+    with open(os.path.join(folder, program), encoding="utf-8") as file:
+        text, n = with_regions(file.read())
+    with open(os.path.join(folder, "r" + program), "w",
+              encoding="utf-8") as file:
+        file.write(text)
+    for name in (program, "r" + program):
+        traced = run([options.tidemark, "run", "--report", "none", "-o",
+                      "books.tide", "--"] + options.interpreter +
+                     ["books.lua", name], folder, LUA_CPATH=where + ";;")
+        if (traced.returncode != 0 or traced.stdout != plain.stdout or
+                "tidemark: check" in traced.stderr):
+            yield "with books: %s: status %d\n%s" % (
+                name, traced.returncode, traced.stderr[-1500:])
+    got = run([options.tidemark, "report", "--json", "--top", "0",
+               "books.tide"], folder)
+    report = json.loads(got.stdout)
+    if total(report["targets"], "alloc_bytes") != \
+            report["totals"]["alloc_bytes"]:
+        yield "targets do not add up"
+    if n > 10 and not any(t["what"] == "region" for t in report["targets"]):
+        yield "%d regions, and none in the report" % n
 
 
 def main():
@@ -160,6 +203,7 @@ def main():
     parser.add_argument("--also", default="",
                         help="seeds that once found a fault: 19,2285")
     parser.add_argument("--module", default="")
+    parser.add_argument("--program", default="")
     parser.add_argument("--keep", default="")
     parser.add_argument("--lua", default="lua5.4")
     parser.add_argument("interpreter", nargs="+")

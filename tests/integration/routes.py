@@ -205,6 +205,39 @@ def check_rights(tap, place):
         os.unlink(path)
 
 
+def check_privileges(tap, place):
+    """The dynamic linker preloads nothing then; LUA_INIT is Lua's own."""
+    name = "a program with privileges of another user"
+    if os.geteuid() != 0:
+        tap.skip(name, "only root can make one")
+        return
+    host = os.path.join(place.folder, "lua")
+    shutil.copy(place.options.lua, host)
+    os.chown(host, 65534, 65534)
+    os.chmod(host, 0o4755)
+    shutil.copy(place.options.module, os.path.join(place.folder,
+                                                   "tidemark.so"))
+    shutil.copy(place.options.library, os.path.join(place.folder,
+                                                    "libtidemark.so.0"))
+    os.chmod(place.folder, 0o777)
+    as_other = ["setpriv", "--reuid=1", "--regid=1", "--clear-groups"]
+    done = place.preload(as_other + [host, "a.lua"], "out=x.tide")
+    tap.add(done.returncode == 0 and done.stdout.endswith("1000\n") and
+            not place.files(), name + ": not preloaded", done)
+    done = place.run(as_other + [host, "a.lua"], {
+        "LUA_CPATH": place.folder + "/?.so", "TIDEMARK": "out=x.tide",
+        "LD_LIBRARY_PATH": place.folder, "LUA_INIT": "require 'tidemark'"})
+    if "libtidemark.so.0: cannot open" in done.stderr:
+        tap.skip(name + ": LUA_INIT", "the module is not installed")
+    else:
+        tap.add(done.returncode == 0 and done.stdout == "1000\n" and
+                place.tables("a.lua", 2) == 1000 * TABLE and
+                os.stat(os.path.join(place.folder, "x.tide")).st_uid == 65534,
+                name + ": LUA_INIT, and the profile is that user's", done)
+    for path in place.files():
+        os.unlink(path)
+
+
 def check_parent_and_child(tap, place):
     """Of two programs in one environment each has its own profile."""
     place.write("outer.lua", SCRIPT + "assert(os.execute('%s inner.lua'))\n"
@@ -233,6 +266,7 @@ def check_hosts(tap, place):
                 ("wrap", [options.meter], "wrap", 3000, 1),
                 ("box", [options.meter], "box", 1000, 1),
                 ("foreign", [], "foreign", 4000, 4),
+                ("clear", [], "clear", 1000, 1),
                 ("child", [], "child", 2000, 1)):
             check_host(tap, place, "%s %s" % (name, mode),
                        [host, mode] + arguments, chunk, 2, n, states)
@@ -245,14 +279,55 @@ def check_hosts(tap, place):
 def check_running(tap, place):
     """Other threads are in the middle of Lua code when the process ends."""
     host = place.options.hosts["shared"]
-    wrong = []
-    for _ in range(10):
+    wrong, marks = [], []
+    for _ in range(20):
         done = place.preload([host, "running"], "out=x.tide")
-        sound = place.is_sound()
+        sound = place.run([place.options.tidemark, "check", "--json",
+                           "x.tide"])
         if (done.returncode, done.stdout, done.stderr) != (0, "fine\n", "") \
                 or sound.returncode != 0:
             wrong.append("%s\n%s" % (done, sound.stdout + sound.stderr))
+            continue
+        in_use = json.loads(sound.stdout)["in_use"]
+        notes = [row["text"] for row in place.report()["findings"]
+                 if "in use when the program ended" in row["text"]]
+        marks.append((in_use, notes))
     tap.add(not wrong, "threads that run Lua code at exit", "\n".join(wrong))
+    tap.add(any(n > 0 for n, _ in marks) and
+            all(bool(notes) == (n > 0) and
+                all(text.startswith("%d state" % n) for text in notes)
+                for n, notes in marks),
+            "threads that run Lua code at exit: the profile says so", marks)
+
+
+def check_coming(tap, place):
+    """Other threads open and close states when the process ends."""
+    wrong = []
+    for _ in range(20):
+        done = place.preload([place.options.hosts["shared"], "coming"],
+                             "out=x.tide")
+        sound = place.is_sound()
+        if (done.returncode, done.stdout, done.stderr) != (0, "fine\n", "") \
+                or sound.returncode != 0 or place.states() < 4:
+            wrong.append("%s\n%s" % (done, sound.stdout + sound.stderr))
+    tap.add(not wrong, "threads that make states at exit", "\n".join(wrong))
+
+
+def check_asleep(tap, place):
+    """Other threads sleep when the process ends: all figures are final."""
+    done = place.preload([place.options.hosts["shared"], "asleep"],
+                         "out=x.tide")
+    sound = place.run([place.options.tidemark, "check", "--json", "x.tide"])
+    tap.add((done.returncode, done.stdout, done.stderr) == (0, "fine\n", "")
+            and sound.returncode == 0 and
+            json.loads(sound.stdout)["in_use"] == 0 and
+            place.tables("asleep", 2) == 3000 * TABLE,
+            "threads that sleep at exit, their states open",
+            "%s\n%s" % (done, sound))
+    worst = [row["max_call_bytes"] for row in place.report()["functions"]
+             if row["source"] == "asleep" and row["what"] == "main"]
+    tap.add(worst and worst[0] >= 1000 * (TABLE + 16),
+            "threads that sleep at exit: calls are whole", worst)
 
 
 def check_linked(tap, place):
@@ -429,6 +504,41 @@ def check_module(tap, place):
         os.unlink(path)
 
 
+MANUAL = """local tide = require "tidemark"
+kept = {}
+for i = 1, 1000 do kept[i] = {i} end
+tide.start()
+for i = 1, 300 do kept[i] = {i} end
+tide.stop()
+for i = 1, 500 do kept[i] = {i} end
+print(#kept)
+"""
+
+
+def check_manual(tap, place):
+    """start=manual: nothing is recorded until the program says so."""
+    cpath = {"LUA_CPATH": place.options.cpath}
+    done = place.preload([place.options.lua, "a.lua"],
+                         "out=x.tide,start=manual")
+    tap.add(done.returncode == 0 and done.stdout == "1000\n" and
+            place.tables("a.lua", 2) == 0 and
+            place.is_sound().returncode == 0,
+            "start=manual: idle when nobody wants it", done)
+    place.write("manual.lua", MANUAL)
+    for name, run in (("preloaded", lambda: place.preload(
+            [place.options.lua, "manual.lua"], "out=x.tide,start=manual",
+            **cpath)), ("alone", lambda: place.run(
+                [place.options.lua, "manual.lua"],
+                dict(cpath, TIDEMARK="out=x.tide,start=manual")))):
+        done = run()
+        got = [place.tables("manual.lua", n) // TABLE for n in (3, 5, 7)]
+        tap.add(done.returncode == 0 and done.stdout == "1000\n" and
+                got == [0, 300, 0] and place.is_sound().returncode == 0,
+                "start=manual, %s: what is between start and stop" % name,
+                "%s %s" % (got, done))
+        os.unlink(os.path.join(place.folder, "x.tide"))
+
+
 def check_lua_init(tap, place):
     lua = place.options.lua
     environment = {"LUA_CPATH": place.options.cpath,
@@ -467,9 +577,10 @@ def main():
     tap = Tap()
     for check in (check_inactive, check_silent, check_wrong_options,
                   check_other_luas, check_interpreter, check_rights,
-                  check_parent_and_child, check_hosts, check_running,
-                  check_linked, check_plugins, check_symbolic, check_reports,
-                  check_module, check_lua_init):
+                  check_privileges, check_parent_and_child, check_hosts,
+                  check_running, check_coming, check_asleep, check_linked,
+                  check_plugins, check_symbolic, check_reports, check_module,
+                  check_manual, check_lua_init):
         with tempfile.TemporaryDirectory() as folder:
             check(tap, Place(options, folder))
     print("1..%d" % tap.n)

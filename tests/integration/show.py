@@ -63,6 +63,12 @@ def check_diff(cli):
                     got["totals"][key] ==
                     sum(r["self_bytes" + side] for r in got["functions"]),
                     "diff: lines and functions add up: " + key)
+    cli.tap.add(all(
+        r[key + "_delta"] == [n - b for n, b in zip(r[key], r[key + "_base"])]
+        and len(r[key]) == 4 and r["age_bytes"][0] == r["died_young_bytes"]
+        and sum(r["age_bytes"]) <= r["freed_bytes"]
+        for r in got["lines"] for key in ("age_bytes", "age_blocks")),
+        "diff: ages at death of both runs", got["lines"])
     cli.expect("diff", cli("diff", "a.tide", "b.tide"), 0, "^$",
                r"(?m)^ *\+\S+ \w+ .*work\.lua:6  work")
     cli.expect("diff the other way", cli("diff", "b.tide", "a.tide"), 0, "^$",

@@ -124,11 +124,15 @@ function checkData() {
   const l = data.lines;
   const lines = new Map(l.line.map((line, i) =>
     [`${text(l.source[i])}|${line}`, [l.now.alloc[i], l.now.blocks[i],
-                                      l.now.live[i], l.now.peak[i]]]));
+                                      l.now.live[i], l.now.peak[i],
+                                      [l.now.young[i], l.now.once[i],
+                                       l.now.twice[i], l.now.older[i]]]]));
   same(report.lines.map(r => lines.get(`${r.source}|${r.line}`)),
        report.lines.map(r => [r.alloc_bytes, r.alloc_blocks, r.live_bytes,
-                              r.peak_live_bytes]),
+                              r.peak_live_bytes, r.age_bytes]),
        "lines are those of the JSON");
+  ok(report.lines.some(r => r.age_bytes[1] > 0),
+     "some of it had survived a collection when it was freed");
   const sum = data.cells.now.alloc.reduce((a, b) => a + b, 0);
   same(sum, report.totals.alloc_bytes, "the tree adds up to the totals");
   return report;
@@ -200,6 +204,24 @@ async function checkSections(page) {
   await page.click(".menu-body label:has-text('Rate')");
   same((await page.$$(".table-box thead th")).length, n - 1,
        "a column can be left out");
+  const ages = ["Died young", "Survived 1", "Survived 2", "Survived more"];
+  for (const title of ages)
+    await page.click(`.menu-body label:has-text('${title}')`);
+  const heads = await page.$$eval(".table-box thead th", all =>
+    all.map(el => el.textContent));
+  ok(ages.every(title => heads.some(head => head.includes(title))),
+     "ages at death can be shown", heads);
+  const {data} = dataOf("new.html");
+  const names = await column(page, "name");
+  const f = data.funcs;
+  const at = f.name.findIndex(name => data.strings[name] === names[0]);
+  const shown = [];
+  for (const id of ["young", "once", "twice", "older"])
+    shown.push([(await column(page, id))[0], bytesText(f.now[id][at])]);
+  ok(shown.every(([cell, text]) => cell === text), "... with their figures",
+     shown);
+  for (const title of ages)
+    await page.click(`.menu-body label:has-text('${title}')`);
   await page.click(".menu summary");
   await page.focus(".grip");
   const width = await page.getAttribute(".grip", "aria-valuenow");
@@ -374,6 +396,110 @@ async function checkDiff(browser) {
   await page.context().close();
 }
 
+// ---- what gcprofiler's window can do -------------------------------------------
+
+const OLD = [["hook", "Think.Foo", "lua/foo.lua:12", 1024.5, 200, 12.25],
+             ["hook", "Think.Bar", "lua/foo.lua:30", 64, 100, 1],
+             ["hook", "Think.Bit", "lua/foo.lua:50", 9, 10, 1],
+             ["timer", "save", "lua/save.lua:3", 10, 5, 4],
+             ["net", "silent", "lua/net.lua:9", 0, 0, 0]];
+const NEW = [["hook", "Think.Foo", "lua/foo.lua:12", 524.5, 100, 12.25],
+             ["hook", "Think.Bar", "lua/foo.lua:30", 128, 100, 2],
+             ["hook", "Think.Bit", "lua/foo.lua:50", 9.5, 10, 1],
+             ["net", "silent", "lua/net.lua:9", 0, 0, 0]];
+
+async function cellsOf(page) {
+  const ids = await page.$$eval(".table-box thead button",
+                                all => all.map(b => b.dataset.sort));
+  return (await rowsOf(page)).map(row =>
+    Object.fromEntries(ids.map((id, i) => [id, row[i]])));
+}
+
+async function checkSavedRuns(browser) {
+  fs.writeFileSync(make.path("old.json"), JSON.stringify(OLD));
+  fs.writeFileSync(make.path("new.json"), JSON.stringify(NEW));
+  make.call("report", "--html", "saved.html", "old.json");
+  make.call("diff", "--html", "runs.html", "old.json", "new.json");
+  let page = await openPage(browser, "saved.html");
+  await page.click('[data-by="targets"]');
+  let rows = await cellsOf(page);
+  const foo = rows.find(row => row.name === "Think.Foo");
+  same([foo.group, foo.where, foo.alloc, foo.calls, foo.per_call, foo.worst],
+       ["hook", "lua/foo.lua:12", "1.00 MiB", "200", "5.12 KiB", "12.3 KiB"],
+       "a saved run: group, target, source, bytes, calls, B/call, peak");
+  same(rows.find(row => row.name.endsWith("silent")).name,
+       "nothing recordedsilent",
+       "a target that recorded nothing is shown as such");
+  ok((await page.textContent(".meta")).includes("5 targets"),
+     "the number of targets is told");
+  await page.check('[data-option="sections"]');
+  const hook = await page.$$eval(".section", all => all.map(row =>
+    row.textContent).find(text => text.includes("hook")));
+  ok(/1\.07 MiB/.test(hook), "a group has the sum of its targets", hook);
+  await page.context().close();
+  page = await openPage(browser, "runs.html");
+  await page.click('[data-by="targets"]');
+  rows = await cellsOf(page);
+  const of = name => rows.find(row => row.name.endsWith(name)) || {};
+  same([of("Think.Foo").alloc, of("Think.Foo").calls, of("Think.Bar").alloc,
+        of("Think.Bar").worst],
+       ["−500 KiB", "−100", "+64.0 KiB", "+1.00 KiB"],
+       "a diff: every column is a change");
+  ok(of("save").name === "(gone)save" && of("save").alloc === "−10.0 KiB",
+     "what vanished is shown as gone", of("save"));
+  ok(/length not known[\s\S]*compare B\/call and Peak call/.test(
+    await page.textContent(".diff-note")), "which columns are honest is told");
+  const all = await countOf(page);
+  await page.check('[data-option="small"]');
+  rows = await cellsOf(page);
+  ok(rows.length < all && !rows.some(row => row.name === "Think.Bit") &&
+     rows.some(row => row.name.endsWith("save")),
+     "hiding below 1 KiB goes by the change", rows.map(row => row.name));
+  same(page.faults, [], "the page of saved runs does nothing else");
+  await page.context().close();
+}
+
+async function checkWindow(browser) {
+  const page = await openPage(browser, "new.html",
+                              {viewport: {width: 700, height: 700}});
+  const ids = await page.$$eval(".table-box thead button",
+                                all => all.map(b => b.dataset.sort));
+  const wrong = [];
+  for (const id of ids) {
+    const sorted = () => page.getAttribute(`th:has([data-sort="${id}"])`,
+                                           "aria-sort");
+    await page.click(`[data-sort="${id}"]`);
+    const first = [await sorted(), await column(page, id)];
+    await page.click(`[data-sort="${id}"]`);
+    const second = [await sorted(), await column(page, id)];
+    if (first[0] === second[0] || first[0] === "none" || second[0] === "none" ||
+        first[1][0] === second[1][0] && new Set(first[1]).size > 1 &&
+        id !== "share")
+      wrong.push([id, first[0], second[0], first[1][0], second[1][0]]);
+  }
+  same(wrong, [], "every column sorts, and reverses");
+  const scrolled = await page.$eval(".table-box", box => {
+    box.scrollLeft = 10000;
+    return [box.scrollLeft, box.scrollWidth - box.clientWidth];
+  });
+  ok(scrolled[0] > 0 && Math.abs(scrolled[0] - scrolled[1]) <= 1,
+     "a narrow window scrolls sideways", scrolled);
+  await page.$eval(".table-box", box => { box.scrollLeft = 0; });
+  const width = async () =>
+    Number(await page.getAttribute(".grip", "aria-valuenow"));
+  const before = await width();
+  const grip = await (await page.$(".grip")).boundingBox();
+  await page.mouse.move(grip.x + grip.width / 2, grip.y + grip.height / 2);
+  await page.mouse.down();
+  await page.mouse.move(grip.x + grip.width / 2 + 60, grip.y + 5, {steps: 3});
+  await page.mouse.up();
+  same(await width(), before + 60, "a column is dragged wider");
+  await page.click('[data-option="reset"]');
+  same(await width(), before, "and reset");
+  same(page.faults, [], "that does nothing else");
+  await page.context().close();
+}
+
 // ---- harm and size ----------------------------------------------------------------
 
 async function checkHostile(browser) {
@@ -399,6 +525,41 @@ async function checkHostile(browser) {
   await page.context().close();
 }
 
+// Targets: their rows and the sums of their groups are those of the report.
+async function checkTargets(browser) {
+  make.call("report", "--html", "groups.html", "groups.tide");
+  const report = make.json("report", "--json", "groups.tide");
+  const {targets: t, strings} = dataOf("groups.html").data;
+  const found = new Map(t.name.map((name, i) =>
+    [[strings[t.group[i]], strings[name], t.line[i]].join("|"),
+     [t.now.alloc[i], t.now.calls[i], t.now.worst[i], t.now.live[i]]]));
+  same(report.targets.map(r => found.get([r.group, r.target, r.line].join("|"))),
+       report.targets.map(r => [r.alloc_bytes, r.calls, r.max_call_bytes,
+                                r.live_bytes]),
+       "targets are those of the JSON");
+  const page = await openPage(browser, "groups.html");
+  same(await page.getAttribute('[data-by="targets"]', "aria-checked"), "true",
+       "targets come first where the program has some");
+  const row = report.targets.find(r => r.target === "churn");
+  await page.fill('[data-filter="name"]', "churn");
+  const text = await page.textContent("tbody tr[aria-rowindex]");
+  ok(text.includes("garbage") && text.includes(bytesText(row.alloc_bytes)),
+     "a target has its bytes", text);
+  await page.fill('[data-filter="name"]', "");
+  await page.check('[data-option="sections"]');
+  await page.click('[data-option="fold"]');
+  const sections = await page.$$eval("tr.section", rows => rows.map(
+    r => [r.querySelector("button").title, r.textContent]));
+  const garbage = report.groups.find(g => g.group === "garbage");
+  ok(sections.some(([name, text]) => name === "garbage" &&
+                   text.includes(bytesText(garbage.alloc_bytes))),
+     "a group's subtotal is its sum", sections);
+  ok(sections.some(([name]) => name === "kept <b>"), "names are text",
+     sections);
+  await page.click('[data-option="reset"]');
+  await page.context().close();
+}
+
 async function checkNoSource(browser) {
   make.call("report", "--html", "bare.html", "--no-source", "new.tide");
   const {data} = dataOf("bare.html");
@@ -409,6 +570,35 @@ async function checkNoSource(browser) {
   ok((await page.textContent(".panel")).includes("not in this page"),
      "and the page says so");
   same(page.faults, [], "and does nothing else");
+  await page.context().close();
+}
+
+async function checkFailure(browser) {
+  make.run("oom/app.lua", `local kept = {}
+print(pcall(function()
+  for i = 1, 1e7 do kept[i] = {"</script>"} end
+end))
+`, "oom.tide", "--set", "limit=2M");
+  make.call("report", "--html", "oom.html", "oom.tide");
+  const page = await openPage(browser, "oom.html");
+  await pressTab(page, "time");
+  const text = await page.textContent("[data-failure]");
+  ok(text.includes("memory ran out") && text.includes("limit was 2.00 MiB"),
+     "when memory ran out", text);
+  const tables = await page.$$eval("[data-failure] table", all => all.map(
+    table => [...table.querySelectorAll("tbody tr")].map(row =>
+      [...row.children].map(cell => cell.textContent))));
+  const [share, held, , where] = tables[0][0];
+  ok(parseFloat(share) > 90 && held.endsWith("MiB") &&
+     where.includes("app.lua:3"), "the line that held the heap", tables[0]);
+  ok(tables[1].some(row => parseFloat(row[0]) > 90 &&
+                           row[3].endsWith("app.lua")),
+     "and its group", tables[1]);
+  const marks = await page.$$eval("[data-marks] tbody tr", rows =>
+    rows.map(row => row.lastElementChild.textContent));
+  same(marks, ["out of memory"], "it is a mark");
+  await page.screenshot({path: path.join(opt.out, "oom.png")});
+  same(page.faults, [], "and nothing else happens");
   await page.context().close();
 }
 
@@ -472,8 +662,12 @@ async function main() {
   same(page.faults, [], "no error, no network, nothing on the console");
   await page.context().close();
   await checkDiff(browser);
+  await checkSavedRuns(browser);
+  await checkWindow(browser);
   await checkHostile(browser);
+  await checkTargets(browser);
   await checkNoSource(browser);
+  await checkFailure(browser);
   await checkLarge(browser);
   await takePictures(browser);
   await browser.close();

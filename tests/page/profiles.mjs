@@ -58,6 +58,12 @@ load("return {{}, {}}", "@" .. ("n"):rep(10000))()
 load("return {{}, {}}", "=\\u{202e}\\u{2028}\\1\\2")()
 `), Buffer.from([0x2d, 0x2d, 0xff, 0xfe, 0x80, 0x0a])]);
 
+const GROUPS = `garbage function=churn
+garbage function=shrinks
+"kept <b>" function=keep source=*app.lua
+empty function=nobody
+`;
+
 export class Maker {
   constructor({tidemark, folder, lua}) {
     Object.assign(this, {tidemark, folder, lua});
@@ -81,13 +87,13 @@ export class Maker {
     return JSON.parse(this.call(...args).stdout.toString());
   }
 
-  run(script, text, profile) {
+  run(script, text, profile, ...options) {
     // Written in the past, so that it is not younger than the run.
     fs.mkdirSync(path.dirname(this.path(script)), {recursive: true});
     fs.writeFileSync(this.path(script), text);
     fs.utimesSync(this.path(script), 1e9, 1e9);
-    execFileSync(this.tidemark, ["run", "-o", profile, "--report", "none", "--",
-                                 this.lua, script],
+    execFileSync(this.tidemark, ["run", "-o", profile, "--report", "none",
+                                 ...options, "--", this.lua, script],
                  {cwd: this.folder, env: this.env, stdio: "pipe"});
   }
 
@@ -95,5 +101,8 @@ export class Maker {
     this.run("old/app.lua", APP, "old.tide");
     this.run("new/app.lua", APP_LATER, "new.tide");
     this.run(`"'<b>hostile.lua`, HOSTILE, "hostile.tide");
+    fs.writeFileSync(this.path("groups.rules"), GROUPS);
+    this.run("groups/app.lua", APP, "groups.tide", "--set",
+             "targets=groups.rules");
   }
 }

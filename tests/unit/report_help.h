@@ -52,6 +52,13 @@ static inline struct tide_model *made_model(struct made *made)
 }
 
 /* A cell of so many bytes and blocks, of which some were freed. */
+/* What stands beside a cell that add_cell has made. */
+static inline struct tide_p_rest *rest_of(struct syn_heap *heap,
+                                          const struct tide_p_cell *cell)
+{
+    return syn_rest(heap, (uint32_t)(cell - syn_cell_at(heap, 0)));
+}
+
 static inline struct tide_p_cell *add_cell(struct syn_heap *heap, uint32_t node,
                                            enum tide_kind kind, uint64_t bytes,
                                            uint64_t freed)

@@ -11,8 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../../profile/reader.h"
-
 #define LINES_PER_FUNC   100u
 #define FUNCS_PER_SOURCE 12u
 #define START_UNIX_NS    1796040000000000000u
@@ -122,12 +120,121 @@ uint32_t syn_cell(struct syn_heap *heap, uint32_t node, enum tide_kind kind)
     return index;
 }
 
+/* The record that *index leads to; a new one when it is 0. */
+static void *side_of(struct syn_heap *heap, enum tide_p_section id,
+                     size_t record_bytes, uint32_t *index, uint32_t *n)
+{
+    if (*index == 0) {
+        const uint32_t i = *n == 0 ? 1 : *n;
+        reserve(heap, id, i * record_bytes, record_bytes);
+        TIDE_PUBLISH(n, i + 1);
+        TIDE_PUBLISH(index, i);
+    }
+    return reserve(heap, id, *index * record_bytes, record_bytes);
+}
+
+struct tide_p_life *syn_life(struct syn_heap *heap, uint32_t index)
+{
+    return side_of(heap, TIDE_P_LIVES, sizeof(struct tide_p_life),
+                   &syn_cell_at(heap, index)->life, &heap->head->n_lives);
+}
+
+struct tide_p_rest *syn_rest(struct syn_heap *heap, uint32_t index)
+{
+    return side_of(heap, TIDE_P_RESTS, sizeof(struct tide_p_rest),
+                   &syn_cell_at(heap, index)->rest, &heap->head->n_rests);
+}
+
+struct tide_p_floor *syn_floor(struct syn_heap *heap, uint32_t index)
+{
+    return side_of(heap, TIDE_P_CELL_FLOORS, sizeof(struct tide_p_floor),
+                   &syn_cell_at(heap, index)->floor, &heap->head->n_floors);
+}
+
+struct tide_cell syn_cell_now(struct syn_heap *heap, uint32_t index)
+{
+    const struct tide_p_cell *cell = syn_cell_at(heap, index);
+    struct tide_p_rest rest = {0};
+    struct tide_p_life life = {0};
+    if (cell->rest != 0)
+        rest = *syn_rest(heap, index);
+    if (cell->life != 0)
+        life = *syn_life(heap, index);
+    return (struct tide_cell){
+        .node = cell->node,
+        .next = cell->next,
+        .peak_epoch = cell->peak_epoch,
+        .kind = cell->kind,
+        .alloc_bytes = cell->alloc_bytes,
+        .alloc_blocks = cell->alloc_blocks,
+        .freed_bytes = cell->freed_bytes,
+        .freed_blocks = cell->freed_blocks,
+        .young_bytes = cell->freed_bytes - life.once_bytes - life.twice_bytes -
+                       life.older_bytes - life.ageless_bytes,
+        .young_blocks = cell->freed_blocks - life.once_blocks -
+                        life.twice_blocks - life.older_blocks -
+                        life.ageless_blocks,
+        .moved_bytes = rest.moved_bytes,
+        .moved_blocks = rest.moved_blocks,
+        .peak_bytes = rest.peak_bytes,
+        .peak_blocks = rest.peak_blocks,
+        .closed_bytes = rest.closed_bytes,
+        .closed_blocks = rest.closed_blocks,
+        .inherited_bytes = rest.inherited_bytes,
+        .inherited_blocks = rest.inherited_blocks,
+    };
+}
+
+void syn_huge(struct syn_heap *heap, uint32_t cell, uint64_t bytes)
+{
+    const uint32_t index = heap->head->n_huge;
+    if (index >= TIDE_P_HUGE_MAX || bytes < TIDE_P_HUGE_LEAST)
+        abort();
+    heap->head->huge[index] = (struct tide_p_huge){
+        .bytes = bytes,
+        .mono_ns = heap->head->open_mono_ns + 1000000u * (index + 1),
+        .alloc_bytes = bytes * 2,
+        .n_blocks = index + 1,
+        .cell = cell,
+        .cycle = index,
+    };
+    TIDE_PUBLISH(&heap->head->n_huge, index + 1);
+}
+
 uint32_t syn_cycle(struct syn_heap *heap, const struct tide_p_cycle *cycle)
 {
     const uint32_t index = heap->head->n_cycles;
     *(struct tide_p_cycle *)reserve(heap, TIDE_P_CYCLES, index * sizeof *cycle,
                                     sizeof *cycle) = *cycle;
     TIDE_PUBLISH(&heap->head->n_cycles, index + 1);
+    return index;
+}
+
+uint32_t syn_object(struct syn_heap *heap, const char *path)
+{
+    uint32_t index = heap->head->n_objects;
+    if (index == 0) { /* the one that stands for none */
+        reserve(heap, TIDE_P_OBJECTS, 0, sizeof(struct tide_p_object));
+        index = 1;
+    }
+    struct tide_p_object *object =
+        reserve(heap, TIDE_P_OBJECTS, index * sizeof *object, sizeof *object);
+    object->bias = object->start = (uint64_t)index << 16;
+    object->end = object->start + 0x10000;
+    object->path = syn_string(heap, path);
+    object->build_id_bytes = 20;
+    for (unsigned i = 0; i < 20; i++)
+        object->build_id[i] = (uint8_t)(index * 20 + i);
+    TIDE_PUBLISH(&heap->head->n_objects, index + 1);
+    return index;
+}
+
+uint32_t syn_target(struct syn_heap *heap, const struct tide_p_target *target)
+{
+    const uint32_t index = heap->head->n_targets;
+    *(struct tide_p_target *)reserve(
+        heap, TIDE_P_TARGETS, index * sizeof *target, sizeof *target) = *target;
+    TIDE_PUBLISH(&heap->head->n_targets, index + 1);
     return index;
 }
 
@@ -143,6 +250,12 @@ static void open_sections(struct syn_heap *heap, uint32_t number)
         [TIDE_P_MOMENTS] = (size_t)1 << 20,
         [TIDE_P_EVENTS] = (size_t)1 << 20,
         [TIDE_P_CELL_FLOORS] = (size_t)640 << 20,
+        [TIDE_P_LIVES] = (size_t)384 << 20,
+        [TIDE_P_OBJECTS] = (size_t)1 << 20,
+        [TIDE_P_MARKS] = (size_t)1 << 20,
+        [TIDE_P_SNAPS] = (size_t)64 << 20,
+        [TIDE_P_TARGETS] = (size_t)1 << 20,
+        [TIDE_P_RESTS] = (size_t)1024 << 20,
     };
     for (unsigned id = 0; id < TIDE_P_SECTION_COUNT_; id++)
         must(tideP_section_open(heap->writer, number, (enum tide_p_section)id,
@@ -167,7 +280,7 @@ void syn_heap_open(struct tide_writer *writer, struct syn_heap *heap)
 
 /* What the cell held at the peak, by the rule in profile.h. */
 static uint64_t peak_of(const struct syn_heap *heap,
-                        const struct tide_p_cell *cell)
+                        const struct tide_cell *cell)
 {
     if (heap->head->peak_is_past != 0 &&
         cell->peak_epoch == heap->head->peak_epoch)
@@ -178,18 +291,38 @@ static uint64_t peak_of(const struct syn_heap *heap,
 void syn_heap_settle(struct syn_heap *heap)
 {
     heap->head->peak_bytes = 0;
-    for (uint32_t i = 1; i < heap->head->n_cells; i++)
-        heap->head->peak_bytes += peak_of(heap, syn_cell_at(heap, i));
+    for (uint32_t i = 1; i < heap->head->n_cells; i++) {
+        const struct tide_cell cell = syn_cell_now(heap, i);
+        heap->head->peak_bytes += peak_of(heap, &cell);
+    }
+    syn_heap_note(heap);
+}
+
+void syn_heap_note(struct syn_heap *heap)
+{
+    struct tide_p_heap *head = heap->head;
+    head->settled_alloc_bytes = head->settled_freed_bytes = 0;
+    head->settled_live_bytes = 0;
+    for (uint32_t i = 1; i < head->n_cells; i++) {
+        const struct tide_cell cell = syn_cell_now(heap, i);
+        head->settled_alloc_bytes += cell.alloc_bytes;
+        head->settled_freed_bytes += cell.freed_bytes + cell.closed_bytes;
+        head->settled_live_bytes +=
+            tideP_cell_live_bytes(&cell) - cell.closed_bytes;
+    }
+    head->settled = 1;
 }
 
 /* Before its figures change: what the cell held at the peak. */
-static void keep_peak(const struct syn_heap *heap, struct tide_p_cell *cell)
+static void keep_peak(struct syn_heap *heap, uint32_t index)
 {
+    struct tide_p_cell *cell = syn_cell_at(heap, index);
+    const struct tide_cell now = syn_cell_now(heap, index);
     if (heap->head->peak_is_past != 0 &&
         cell->peak_epoch == heap->head->peak_epoch)
         return;
-    cell->peak_bytes = tideP_cell_live_bytes(cell);
-    cell->peak_blocks = tideP_cell_live_blocks(cell);
+    syn_rest(heap, index)->peak_bytes = tideP_cell_live_bytes(&now);
+    syn_rest(heap, index)->peak_blocks = tideP_cell_live_blocks(&now);
     cell->peak_epoch = heap->head->peak_epoch;
 }
 
@@ -197,10 +330,10 @@ void syn_heap_close(struct syn_heap *heap)
 {
     syn_heap_settle(heap);
     for (uint32_t i = 1; i < heap->head->n_cells; i++) {
-        struct tide_p_cell *cell = syn_cell_at(heap, i);
-        keep_peak(heap, cell);
-        cell->closed_bytes = tideP_cell_live_bytes(cell);
-        cell->closed_blocks = tideP_cell_live_blocks(cell);
+        const struct tide_cell cell = syn_cell_now(heap, i);
+        keep_peak(heap, i);
+        syn_rest(heap, i)->closed_bytes = tideP_cell_live_bytes(&cell);
+        syn_rest(heap, i)->closed_blocks = tideP_cell_live_blocks(&cell);
     }
     heap->head->peak_is_past = 1;
     heap->head->close_mono_ns = heap->head->open_mono_ns + 5000000000u;
@@ -250,24 +383,66 @@ static uint32_t add_random_node(struct syn_heap *heap, uint32_t i,
                     func->linedefined + round % LINES_PER_FUNC);
 }
 
-/* Counters that keep to the invariants above struct tide_p_cell. */
-static void fill_cell(struct syn_heap *heap, struct tide_p_cell *cell,
-                      uint64_t *rng)
+/*
+** Of what was freed: some died young, and of the others half after a
+** collection, and so on.
+*/
+static void fill_ages(struct syn_heap *heap, uint32_t index, uint64_t *rng)
 {
+    const struct tide_p_cell *cell = syn_cell_at(heap, index);
+    const uint64_t young_blocks = cell->freed_blocks / (1 + pick(rng, 4));
+    const uint64_t young_bytes = cell->freed_bytes / (1 + pick(rng, 4));
+    const uint64_t bytes = cell->freed_bytes - young_bytes;
+    const uint64_t blocks = cell->freed_blocks - young_blocks;
+    if (bytes == 0 && blocks == 0)
+        return;
+    *syn_life(heap, index) = (struct tide_p_life){
+        .once_bytes = bytes / 2,
+        .once_blocks = blocks / 2,
+        .twice_bytes = bytes / 4,
+        .twice_blocks = blocks / 4,
+        .ageless_bytes = bytes / 8,
+        .ageless_blocks = blocks / 8,
+        .older_bytes = bytes - bytes / 2 - bytes / 4 - bytes / 8,
+        .older_blocks = blocks - blocks / 2 - blocks / 4 - blocks / 8,
+        .regrown_bytes = bytes * 3,
+        .n_regrown = blocks,
+    };
+}
+
+/* What survived: less and less. */
+static void fill_floors(struct syn_heap *heap, uint32_t index)
+{
+    struct tide_p_floor *floor = syn_floor(heap, index);
+    for (uint32_t k = 0; k < TIDE_P_FLOORS; k++)
+        floor->at[k] = index * (TIDE_P_FLOORS - k);
+}
+
+/* Counters that keep to the invariants above struct tide_p_cell. */
+static void fill_cell(struct syn_heap *heap, uint32_t index, uint64_t *rng)
+{
+    struct tide_p_cell *cell = syn_cell_at(heap, index);
     cell->alloc_blocks = 1 + pick(rng, 1000);
     cell->alloc_bytes = cell->alloc_blocks * (16 + pick(rng, 200));
     cell->freed_blocks = pick(rng, (uint32_t)cell->alloc_blocks + 1);
     cell->freed_bytes =
         cell->alloc_bytes / cell->alloc_blocks * cell->freed_blocks;
-    cell->young_blocks = cell->freed_blocks / (1 + pick(rng, 4));
-    cell->young_bytes = cell->freed_bytes / (1 + pick(rng, 4));
+    if (cell->node % 5 != 0)
+        fill_ages(heap, index, rng);
+    if (cell->node % 3 == 0)
+        fill_floors(heap, index);
     cell->peak_epoch = pick(rng, 2) ? heap->head->peak_epoch : 1;
     if (pick(rng, 8) == 0) {
-        cell->inherited_blocks = pick(rng, 20);
-        cell->inherited_bytes = cell->inherited_blocks * 40;
+        syn_rest(heap, index)->inherited_blocks = pick(rng, 20);
+        syn_rest(heap, index)->inherited_bytes =
+            syn_rest(heap, index)->inherited_blocks * 40;
     }
-    cell->peak_bytes = tideP_cell_live_bytes(cell) + pick(rng, 500);
-    cell->peak_blocks = tideP_cell_live_blocks(cell);
+    if (pick(rng, 3) == 0)
+        return; /* it held nothing at the peak, if that is of this one */
+    const struct tide_cell now = syn_cell_now(heap, index);
+    syn_rest(heap, index)->peak_bytes =
+        tideP_cell_live_bytes(&now) + pick(rng, 500);
+    syn_rest(heap, index)->peak_blocks = tideP_cell_live_blocks(&now);
 }
 
 static void add_random_cells(struct syn_heap *heap, uint32_t node,
@@ -278,7 +453,7 @@ static void add_random_cells(struct syn_heap *heap, uint32_t node,
     for (uint32_t k = 0; k < n; k++) {
         const uint32_t i = syn_cell(
             heap, node, (enum tide_kind)((first + k * 3) % TIDE_KIND_COUNT_));
-        fill_cell(heap, syn_cell_at(heap, i), rng);
+        fill_cell(heap, i, rng);
         sum += syn_cell_at(heap, i)->alloc_bytes;
     }
     syn_node_at(heap, node)->calls = n == 0 ? 0 : 1 + pick(rng, 50);
@@ -290,14 +465,15 @@ static void move_some(struct syn_heap *heap, uint64_t *rng)
 {
     const uint32_t n = heap->head->n_cells;
     for (uint32_t i = 0; n > 2 && i < n / 8; i++) {
-        struct tide_p_cell *a = syn_cell_at(heap, 1 + pick(rng, n - 1));
-        struct tide_p_cell *b = syn_cell_at(heap, 1 + pick(rng, n - 1));
-        const int64_t bytes = (int64_t)tideP_cell_live_bytes(a) / 2;
+        const uint32_t a = 1 + pick(rng, n - 1);
+        const uint32_t b = 1 + pick(rng, n - 1);
+        const struct tide_cell from = syn_cell_now(heap, a);
+        const int64_t bytes = (int64_t)tideP_cell_live_bytes(&from) / 2;
         if (bytes <= 0 || a == b)
             continue;
-        a->moved_bytes -= bytes;
-        b->moved_bytes += bytes;
-        b->peak_bytes += (uint64_t)bytes;
+        syn_rest(heap, a)->moved_bytes -= bytes;
+        syn_rest(heap, b)->moved_bytes += bytes;
+        syn_rest(heap, b)->peak_bytes += (uint64_t)bytes;
     }
 }
 
@@ -322,6 +498,109 @@ static void add_random_cycles(struct syn_heap *heap, uint32_t n, uint64_t *rng)
     heap->head->gc_cycle = n;
 }
 
+/* Of every sort, some taken back. */
+static void add_random_targets(struct syn_heap *heap, uint32_t n, uint64_t *rng)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        char group[16], pattern[16];
+        snprintf(group, sizeof group, "group%u", pick(rng, 3));
+        snprintf(pattern, sizeof pattern, "*mod%u*", pick(rng, 3));
+        const struct tide_p_target target = {
+            .func = i % 2 == 0 ? pick(rng, heap->head->n_funcs) : 0,
+            .group = syn_string(heap, group),
+            .name = syn_string(heap, i % 4 == 2 ? "f*" : "named"),
+            .source = syn_string(heap, pattern),
+            .what = (uint8_t)(i % TIDE_P_TARGET_COUNT_),
+            .is_off = pick(rng, 5) == 0,
+        };
+        syn_target(heap, &target);
+    }
+}
+
+static struct tide_p_snap snap_of(struct syn_heap *heap, uint32_t cell)
+{
+    const struct tide_cell c = syn_cell_now(heap, cell);
+    return (struct tide_p_snap){
+        .cell = cell,
+        .alloc_bytes = c.alloc_bytes,
+        .alloc_blocks = c.alloc_blocks,
+        .freed_bytes = c.freed_bytes,
+        .freed_blocks = c.freed_blocks,
+        .young_bytes = c.young_bytes,
+        .young_blocks = c.young_blocks,
+        .moved_bytes = c.moved_bytes,
+        .moved_blocks = c.moved_blocks,
+        .peak_bytes = peak_of(heap, &c),
+        .peak_blocks = c.peak_blocks,
+    };
+}
+
+uint32_t syn_mark(struct syn_heap *heap, const struct tide_p_mark *mark,
+                  bool has_snaps, uint32_t skip)
+{
+    const uint32_t index = heap->head->n_marks;
+    struct tide_p_mark *out =
+        reserve(heap, TIDE_P_MARKS, index * sizeof *out, sizeof *out);
+    uint32_t n = heap->head->n_snaps;
+    *out = *mark;
+    out->first_snap = n;
+    for (uint32_t i = 1; has_snaps && i < heap->head->n_cells; i++) {
+        const struct tide_p_snap snap = snap_of(heap, i);
+        if (i % 4 != skip)
+            *(struct tide_p_snap *)reserve(
+                heap, TIDE_P_SNAPS, n++ * sizeof snap, sizeof snap) = snap;
+    }
+    out->n_snaps = n - out->first_snap;
+    if (has_snaps)
+        out->flags |= TIDE_P_MARK_HAS_SNAPS;
+    TIDE_PUBLISH(&heap->head->n_snaps, n);
+    TIDE_PUBLISH(&heap->head->n_marks, index + 1);
+    return index;
+}
+
+/* The first one has all cells, and so has the failure. */
+static void add_random_marks(struct syn_heap *heap, uint32_t n, uint64_t *rng)
+{
+    for (uint32_t i = 0; i <= n && n > 0; i++) {
+        const bool has_failed = i == n / 2;
+        char label[24];
+        snprintf(label, sizeof label, "mark %u", i % 3);
+        const struct tide_p_mark mark = {
+            .mono_ns = heap->head->open_mono_ns + (uint64_t)(i + 1) * 9000000u,
+            .live_bytes = 400000u + pick(rng, 100000),
+            .alloc_bytes = (i + 1) * (uint64_t)500000u,
+            .peak_bytes = 500000u,
+            .want_bytes = has_failed ? 4096 : 0,
+            .label = syn_string(heap, has_failed ? "out of memory" : label),
+            .node = has_failed ? pick(rng, heap->head->n_nodes) : 0,
+            .peak_epoch = heap->head->peak_epoch,
+            .what = has_failed ? TIDE_P_MARK_FAILED : TIDE_P_MARK_LABEL,
+            .flags = has_failed || i == 0 ? TIDE_P_MARK_IS_WHOLE : 0,
+        };
+        syn_mark(heap, &mark, has_failed || pick(rng, 5) != 0 || i == 0,
+                 has_failed || i == 0 ? 4 : pick(rng, 4));
+    }
+}
+
+/* Objects, and places of them below the last node. */
+static void add_objects(struct syn_heap *heap, uint32_t n)
+{
+    for (uint32_t i = 1; i <= n; i++) {
+        char path[32];
+        snprintf(path, sizeof path, "/nowhere/o%u.so", i);
+        const uint32_t object = syn_object(heap, path);
+        const uint32_t func =
+            syn_func(heap, TIDE_P_NATIVE, path, "", 0, i % 2 * 16);
+        syn_func_at(heap, func)->object = object;
+        syn_func_at(heap, func)->address = ((uint64_t)object << 16) + i * 32;
+        const uint32_t node = syn_node(heap, heap->head->n_nodes - 1, func, 0);
+        struct tide_p_cell *cell =
+            syn_cell_at(heap, syn_cell(heap, node, TIDE_KIND_STRING));
+        cell->alloc_bytes = 32 * i;
+        cell->alloc_blocks = 1;
+    }
+}
+
 void syn_fill(struct tide_writer *writer, const struct syn_shape *shape,
               uint32_t n, struct syn_heap *heap)
 {
@@ -337,6 +616,11 @@ void syn_fill(struct tide_writer *writer, const struct syn_shape *shape,
         add_random_cells(heap, add_random_node(heap, i, &rng), &rng);
     move_some(heap, &rng);
     add_random_cycles(heap, shape->n_cycles, &rng);
+    add_random_targets(heap, shape->n_targets, &rng);
+    add_random_marks(heap, shape->n_marks, &rng);
+    add_objects(heap, shape->n_objects);
+    for (uint32_t i = 1; i <= 3 && i < heap->head->n_cells; i++)
+        syn_huge(heap, i, TIDE_P_HUGE_LEAST + i * 1000);
     syn_heap_settle(heap);
     if (!shape->is_left_running)
         syn_heap_close(heap);

@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "../../profile/reader.h"
 #include "../../profile/writer.h"
 
 /* What syn_write makes.  Zero fields get the value in brackets. */
@@ -20,6 +21,9 @@ struct syn_shape {
     uint32_t n_funcs;     /* with the root [20] */
     uint32_t n_nodes;     /* with the root [100] */
     uint32_t n_cycles;    /* none if 0 */
+    uint32_t n_targets;   /* none if 0 */
+    uint32_t n_marks;     /* and one of a failure between them; none if 0 */
+    uint32_t n_objects;   /* files of machine code, with a place each */
     bool is_left_running; /* not closed, as after kill -9 */
 };
 
@@ -56,14 +60,39 @@ uint32_t syn_node(struct syn_heap *heap, uint32_t parent, uint32_t func,
                   uint32_t line);
 uint32_t syn_cell(struct syn_heap *heap, uint32_t node, enum tide_kind kind);
 uint32_t syn_cycle(struct syn_heap *heap, const struct tide_p_cycle *cycle);
+uint32_t syn_target(struct syn_heap *heap, const struct tide_p_target *target);
+
+/*
+** A mark with what the cells are now, or without a snapshot.  The snapshot has
+** those cells whose number is not left out: cell % 4 == skip; 4: all.
+*/
+uint32_t syn_mark(struct syn_heap *heap, const struct tide_p_mark *mark,
+                  bool has_snaps, uint32_t skip);
+
+/* An object at 0x10000 times its index, with a build id of 20 bytes. */
+uint32_t syn_object(struct syn_heap *heap, const char *path);
 
 /* Records by index; they stay where they are. */
 struct tide_p_func *syn_func_at(struct syn_heap *heap, uint32_t index);
 struct tide_p_node *syn_node_at(struct syn_heap *heap, uint32_t index);
 struct tide_p_cell *syn_cell_at(struct syn_heap *heap, uint32_t index);
 
+/* A huge block of a cell that has no such record yet, and there is room. */
+void syn_huge(struct syn_heap *heap, uint32_t cell, uint64_t bytes);
+
+/* What stands beside a cell; made when it is asked for. */
+struct tide_p_life *syn_life(struct syn_heap *heap, uint32_t index);
+struct tide_p_rest *syn_rest(struct syn_heap *heap, uint32_t index);
+struct tide_p_floor *syn_floor(struct syn_heap *heap, uint32_t index);
+
+/* The cell as a reader would have it. */
+struct tide_cell syn_cell_now(struct syn_heap *heap, uint32_t index);
+
 /* Makes the head's peak what the cells say. */
 void syn_heap_settle(struct syn_heap *heap);
+
+/* The head is of the cells as they are now; syn_heap_settle does it too. */
+void syn_heap_note(struct syn_heap *heap);
 
 /*
 ** Marks the heap closed: closed_* of every cell becomes what is live, and the

@@ -4,7 +4,9 @@
 */
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include "../../alloc/arena.h"
 #include "../tap.h"
@@ -127,6 +129,90 @@ TEST(arena_trim_keeps_pages_in_use)
     for (size_t i = 0; i < 20000; i += 100)
         for (size_t k = 0; k < 64; k++)
             CHECK_EQ(blocks[i][k], 0x5a);
+    tideA_arena_close(arena);
+    free(arena);
+}
+
+/* Pages of base[0 .. bytes) that have memory. */
+static size_t held_pages(unsigned char *base, size_t bytes)
+{
+    static unsigned char pages[1024];
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    size_t held = 0;
+    CHECK(bytes / page <= sizeof pages);
+    CHECK_EQ(mincore(base, bytes, pages), 0);
+    for (size_t i = 0; i < bytes / page; i++)
+        held += pages[i] & 1;
+    return held;
+}
+
+/* Sixty classes with a block or two: no page for each. */
+TEST(arena_small_heaps_are_small)
+{
+    struct tide_arena *arena = calloc(1, sizeof *arena);
+    static unsigned char *blocks[120];
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    CHECK(tideA_arena_open(arena));
+    for (size_t i = 0; i < 120; i++) {
+        const size_t bytes = 8 * (1 + i % 60);
+        blocks[i] = tideA_arena_alloc(arena, tideA_class(bytes));
+        memset(blocks[i], (int)i, bytes);
+        *tideA_tag_place(blocks[i], bytes) = i;
+    }
+    CHECK_EQ(arena->used_bytes, TIDE_MIXED_BYTES);
+    CHECK(held_pages(arena->base, arena->used_bytes) <= 36864 / page + 1);
+    tideA_arena_trim(arena); /* mixed pages are no other class's */
+    for (size_t i = 0; i < 120; i++) {
+        const size_t bytes = 8 * (1 + i % 60);
+        CHECK_EQ(tideA_arena_bytes(arena, blocks[i]), bytes);
+        for (size_t k = 0; k < bytes; k++)
+            CHECK_EQ(blocks[i][k], i);
+        CHECK_EQ(*tideA_tag_place(blocks[i], bytes), i);
+        tideA_arena_free(arena, blocks[i], tideA_class(bytes));
+    }
+    CHECK_EQ(tideA_arena_trim(arena), 0);
+    tideA_arena_close(arena);
+    free(arena);
+}
+
+/* Who needs many blocks gets pages of its own, which come back. */
+TEST(arena_classes_outgrow_the_mixed_pages)
+{
+    struct tide_arena *arena = calloc(1, sizeof *arena);
+    static void *blocks[4000];
+    size_t n_mixed = 0;
+    CHECK(tideA_arena_open(arena));
+    for (size_t i = 0; i < 4000; i++) {
+        blocks[i] = tideA_arena_alloc(arena, tideA_class(72));
+        CHECK_EQ(tideA_arena_bytes(arena, blocks[i]), 72);
+        n_mixed += (unsigned char *)blocks[i] < arena->base + TIDE_MIXED_BYTES;
+        *tideA_tag_place(blocks[i], 72) = i;
+    }
+    CHECK(n_mixed > 256 / 80 && n_mixed * 80 <= 256 * 15);
+    CHECK(arena->used_bytes >= TIDE_MIXED_BYTES + (4000 - n_mixed) * 80);
+    for (size_t i = 0; i < 4000; i++)
+        tideA_arena_free(arena, blocks[i], tideA_class(72));
+    CHECK_EQ(tideA_arena_trim(arena), arena->used_bytes - TIDE_MIXED_BYTES);
+    tideA_arena_close(arena);
+    free(arena);
+}
+
+/* Freed blocks of other classes do not stand in the way of a limit. */
+TEST(arena_mixed_pages_are_a_small_part_of_a_limit)
+{
+    struct tide_arena *arena = calloc(1, sizeof *arena);
+    size_t n_mixed = 0, n = 0;
+    CHECK(tideA_arena_open(arena));
+    arena->cut_max = 256 * 1024;
+    for (;; n++) {
+        unsigned char *p = tideA_arena_alloc(arena, 1 + n % 128);
+        if (p == NULL)
+            break;
+        n_mixed += p < arena->base + TIDE_MIXED_BYTES;
+    }
+    CHECK(n_mixed > 0 && n > n_mixed);
+    CHECK((size_t)(arena->mixed - arena->base) <= arena->cut_max / 16 + 2048);
+    CHECK(arena->cut_bytes <= arena->cut_max);
     tideA_arena_close(arena);
     free(arena);
 }

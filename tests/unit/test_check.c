@@ -45,14 +45,24 @@ static struct books *open_books(void)
     cell->alloc_blocks = 10;
     cell->freed_bytes = 400;
     cell->freed_blocks = 4;
-    cell->young_bytes = 300;
-    cell->young_blocks = 3;
+    *syn_life(&books.heap, books.cell) =
+        (struct tide_p_life){.older_bytes = 100, .older_blocks = 1};
     return &books;
 }
 
 static struct tide_p_cell *the_cell(struct books *books)
 {
     return syn_cell_at(&books->heap, books->cell);
+}
+
+static struct tide_p_rest *the_rest(struct books *books)
+{
+    return syn_rest(&books->heap, books->cell);
+}
+
+static struct tide_p_life *the_life(struct books *books)
+{
+    return syn_life(&books->heap, books->cell);
 }
 
 /* Closes the writer and checks what it has left. */
@@ -129,11 +139,11 @@ TEST(check_what_was_inherited_counts)
 {
     struct books *books = open_books();
     the_cell(books)->alloc_bytes = 0;
-    the_cell(books)->inherited_bytes = 400;
+    the_rest(books)->inherited_bytes = 400;
     CHECK_EQ(check(books, true).n, 0);
     books = open_books();
     the_cell(books)->alloc_bytes = 0;
-    the_cell(books)->inherited_bytes = 399;
+    the_rest(books)->inherited_bytes = 399;
     CHECK_FAULT(books, "heap 0, cell 1 (node 1, table): more bytes freed than "
                        "made or taken over");
 }
@@ -142,7 +152,6 @@ TEST(check_huge_counters_do_not_wrap)
 {
     struct books *books = open_books();
     the_cell(books)->freed_bytes = UINT64_MAX;
-    the_cell(books)->young_bytes = UINT64_MAX;
     CHECK_FAULT(books, "heap 0, cell 1 (node 1, table): more bytes freed than "
                        "made or taken over");
 }
@@ -150,41 +159,51 @@ TEST(check_huge_counters_do_not_wrap)
 TEST(check_close_frees_no_more_than_is_live)
 {
     struct books *books = open_books();
-    the_cell(books)->closed_bytes = 601;
-    the_cell(books)->closed_blocks = 6;
+    the_rest(books)->closed_bytes = 601;
+    the_rest(books)->closed_blocks = 6;
     CHECK_FAULT(books, "heap 0, cell 1 (node 1, table): more bytes freed by "
                        "lua_close than were live");
     books = open_books();
-    the_cell(books)->closed_bytes = 600;
-    the_cell(books)->closed_blocks = 7;
+    the_rest(books)->closed_bytes = 600;
+    the_rest(books)->closed_blocks = 7;
     CHECK_FAULT(books, "heap 0, cell 1 (node 1, table): more blocks freed by "
                        "lua_close than were live");
 }
 
-TEST(check_who_dies_young_was_freed)
+TEST(check_ages_are_of_what_was_freed)
 {
     struct books *books = open_books();
-    the_cell(books)->young_bytes = 401;
-    CHECK_FAULT(books, "heap 0, cell 1 (node 1, table): more bytes died young "
+    *the_life(books) = (struct tide_p_life){.once_bytes = 150,
+                                            .twice_bytes = 130,
+                                            .older_bytes = 100,
+                                            .ageless_bytes = 20};
+    CHECK_EQ(check(books, true).n, 0);
+    books = open_books();
+    the_life(books)->once_bytes = 301;
+    CHECK_FAULT(books, "heap 0, cell 1 (node 1, table): more bytes have an age "
                        "than were freed");
     books = open_books();
-    the_cell(books)->young_blocks = 5;
-    CHECK_FAULT(books, "heap 0, cell 1 (node 1, table): more blocks died young "
+    the_life(books)->ageless_bytes = UINT64_MAX;
+    CHECK_FAULT(books, "heap 0, cell 1 (node 1, table): more bytes have an age "
                        "than were freed");
+    books = open_books();
+    the_life(books)->older_blocks = 5;
+    CHECK_FAULT(books, "heap 0, cell 1 (node 1, table): more blocks have an "
+                       "age than were freed");
 }
 
 TEST(check_what_moves_goes_somewhere)
 {
     struct books *books = open_books();
-    the_cell(books)->moved_bytes = -50;
+    the_rest(books)->moved_bytes = -50;
     CHECK_FAULT(books, "heap 0: moved bytes do not cancel out: -50");
     books = open_books();
-    the_cell(books)->moved_blocks = 2;
+    the_rest(books)->moved_blocks = 2;
     CHECK_FAULT(books, "heap 0: moved blocks do not cancel out: 2");
     books = open_books();
     const uint32_t other = syn_cell(&books->heap, 0, TIDE_KIND_STRING);
-    the_cell(books)->moved_bytes = -50;
-    syn_cell_at(&books->heap, other)->moved_bytes = 50;
+    the_rest(books)->moved_bytes = -50;
+    syn_rest(&books->heap, other)->moved_bytes = 50;
     CHECK_EQ(check(books, true).n, 0);
 }
 
@@ -199,9 +218,40 @@ TEST(check_the_peak_is_the_sum_of_its_cells)
     books->heap.head->peak_is_past = 1;
     books->heap.head->peak_epoch = 2;
     the_cell(books)->peak_epoch = 2;
-    the_cell(books)->peak_bytes = 800;
+    the_rest(books)->peak_bytes = 800;
     books->heap.head->peak_bytes = 800;
     books->heap.head->state = TIDE_P_HEAP_CLOSED;
+    CHECK_EQ(check(books, true).n, 0);
+}
+
+TEST(check_a_heap_that_is_open_counted_what_its_cells_hold)
+{
+    struct books *books = open_books();
+    syn_heap_settle(&books->heap);
+    books->heap.head->settled_live_bytes--;
+    CHECK_FAULT(books,
+                "heap 0: the cells hold 600 bytes, the heap counted 599");
+    books = open_books();
+    syn_heap_settle(&books->heap);
+    books->heap.head->peak_bytes = 601;
+    CHECK_FAULT(books, "heap 0: the cells held 600 bytes at the peak, the heap "
+                       "601");
+}
+
+TEST(check_the_peak_of_a_heap_in_use_is_not_final)
+{
+    struct books *books = open_books();
+    syn_heap_settle(&books->heap);
+    books->heap.head->settled = 0;
+    books->heap.head->peak_bytes = 601;
+    CHECK_EQ(check(books, true).n, 0);
+    books = open_books();
+    syn_heap_settle(&books->heap);
+    the_cell(books)->alloc_bytes++; /* it went on after that */
+    CHECK_EQ(check(books, true).n, 0);
+    books = open_books();
+    syn_heap_settle(&books->heap);
+    the_cell(books)->freed_bytes--;
     CHECK_EQ(check(books, true).n, 0);
 }
 
@@ -259,7 +309,7 @@ TEST(check_counters_of_a_live_profile_are_not_compared)
 {
     struct books *books = open_books();
     the_cell(books)->alloc_bytes = 0;
-    the_cell(books)->moved_bytes = 7;
+    the_rest(books)->moved_bytes = 7;
     CHECK_EQ(check(books, false).n, 0);
 }
 
@@ -277,16 +327,17 @@ TEST(check_every_heap_is_looked_at)
 {
     struct books *books = open_books();
     static struct syn_heap second;
-    the_cell(books)->young_bytes = 401;
+    the_life(books)->older_bytes = 401;
     syn_heap_open(books->writer, &second);
     const uint32_t cell = syn_cell(&second, 0, TIDE_KIND_OTHER);
     syn_cell_at(&second, cell)->freed_blocks = 1;
+    syn_heap_note(&second);
     syn_func_at(&second, 0)->name = 4;
     syn_func_at(&books->heap, 0)->name = 4;
     const struct said said = check(books, true);
     CHECK_EQ(said.n, 4);
     CHECK(strstr(said.text[0], "heap 0, function 0: no such name") != NULL);
-    CHECK(strstr(said.text[1], "more bytes died young") != NULL);
+    CHECK(strstr(said.text[1], "more bytes have an age") != NULL);
     CHECK(strstr(said.text[2], "heap 1, function 0: no such name") != NULL);
     CHECK_STR(said.text[3], "heap 1, cell 1 (node 0, other): more blocks freed "
                             "than made or taken over");

@@ -48,6 +48,8 @@ static void check_whole(const struct tide_diff *diff)
     CHECK(nodes != NULL);
     check_pairs(diff->funcs, diff->n_funcs, 0, base->n_funcs, now->n_funcs);
     check_pairs(diff->lines, diff->n_lines, 1, base->n_lines, now->n_lines);
+    check_pairs(diff->targets, diff->n_targets, 0, base->n_targets,
+                now->n_targets);
     for (uint32_t i = 0; i < diff->n_nodes; i++) {
         nodes[i] = diff->nodes[i].nodes;
         CHECK(i == 0 || diff->nodes[i].parent < i);
@@ -58,7 +60,8 @@ static void check_whole(const struct tide_diff *diff)
 
 TEST(diff_of_equal_models_pairs_every_row)
 {
-    const struct syn_shape shape = {.seed = 3, .n_nodes = 400, .n_heaps = 2};
+    const struct syn_shape shape = {
+        .seed = 3, .n_nodes = 400, .n_heaps = 2, .n_targets = 9};
     struct tide_model *base = made_from("base.tide", &shape);
     struct tide_model *now = made_from("now.tide", &shape);
     struct tide_diff diff;
@@ -68,6 +71,7 @@ TEST(diff_of_equal_models_pairs_every_row)
     check_whole(&diff);
     CHECK_EQ(diff.n_funcs, now->n_funcs);
     CHECK_EQ(diff.n_lines, now->n_lines);
+    CHECK_EQ(diff.n_targets, now->n_targets);
     CHECK_EQ(diff.n_nodes, now->n_nodes);
     CHECK_EQ(tideR_dpick(&diff, TIDE_R_BY_LINE, &all, false, &pick), TIDE_OK);
     CHECK_EQ(pick.n, 0);
@@ -188,4 +192,74 @@ TEST(diff_noise_is_one_percent)
     CHECK(!tideR_diff_is_noise(1000, 980));
     CHECK(!tideR_diff_is_noise(0, 1));
     CHECK(tideR_diff_is_noise(0, 0));
+}
+
+/* Functions of a group "g": name, first line, bytes; up to a NULL name. */
+struct made_target {
+    const char *name;
+    uint32_t line;
+    uint64_t bytes;
+};
+
+static struct tide_model *targets_of(const struct made_target *targets)
+{
+    struct made made;
+    struct syn_heap *heap = made_open(&made);
+    for (; targets->name != NULL; targets++) {
+        const struct tide_p_target record = {
+            .func = syn_func(heap, TIDE_P_LUA, "@app.lua", targets->name,
+                             targets->line, targets->line + 5),
+            .group = syn_string(heap, "g"),
+            .name = syn_string(heap, targets->name),
+        };
+        syn_target(heap, &record);
+        add_cell(heap, syn_node(heap, 0, record.func, targets->line + 1),
+                 TIDE_KIND_TABLE, targets->bytes, 0);
+    }
+    return made_model(&made);
+}
+
+TEST(diff_matches_targets_by_name_and_order)
+{
+    static const struct made_target before[] = {{"same", 10, 1000},
+                                                {"twice", 20, 2000},
+                                                {"twice", 40, 4000},
+                                                {"gone", 60, 6000},
+                                                {NULL, 0, 0}};
+    static const struct made_target after[] = {{"new", 5, 50},
+                                               {"same", 30, 1500},
+                                               {"twice", 40, 2100},
+                                               {"twice", 60, 9000},
+                                               {NULL, 0, 0}};
+    struct tide_model *base = targets_of(before);
+    struct tide_model *now = targets_of(after);
+    struct tide_diff diff;
+    struct tide_r_dpick pick;
+    const struct tide_r_query all = {.sort = TIDE_R_SORT_ALLOC};
+    CHECK_EQ(tideR_diff_open(base, now, NULL, &diff), TIDE_OK);
+    check_whole(&diff);
+    CHECK_EQ(diff.n_targets, 6); /* the rest, and five */
+    CHECK_EQ(tideR_dpick(&diff, TIDE_R_BY_TARGET, &all, true, &pick), TIDE_OK);
+    CHECK_EQ(pick.n, 5);
+    static const struct {
+        const char *name;
+        uint64_t base, now;
+    } want[] = {{"twice", 4000, 9000},
+                {"same", 1000, 1500},
+                {"twice", 2000, 2100},
+                {"new", 0, 50},
+                {"gone", 6000, 0}};
+    for (uint32_t i = 0; i < 5; i++) {
+        const struct tide_r_drow *row = &pick.rows[i];
+        const struct tide_model *of =
+            tideR_diff_model(&diff, diff.targets[row->pair]);
+        CHECK_STR(text_of(of, tideR_diff_target(&diff, row->pair)->name),
+                  want[i].name);
+        CHECK_EQ(row->base.counts.alloc_bytes, want[i].base);
+        CHECK_EQ(row->now.counts.alloc_bytes, want[i].now);
+    }
+    tideR_dpick_close(&pick);
+    tideR_diff_close(&diff);
+    tideR_model_close(base);
+    tideR_model_close(now);
 }

@@ -80,10 +80,16 @@ static void check_rows(const json_t *list, const char *keys)
 
 TEST(json_has_every_key_and_no_other)
 {
-    struct tide_model *model = model_of_shape(&(struct syn_shape){
-        .seed = 2, .n_heaps = 2, .n_funcs = 40, .n_nodes = 200, .n_cycles = 3});
+    struct tide_model *model =
+        model_of_shape(&(struct syn_shape){.seed = 2,
+                                           .n_heaps = 2,
+                                           .n_funcs = 40,
+                                           .n_nodes = 200,
+                                           .n_cycles = 3,
+                                           .n_marks = 4});
     json_t *r = report_of(model, &(struct tide_r_query){.top = 0});
-    check_keys(r, "format version run totals gc kinds lines functions stacks "
+    check_keys(r, "format version run totals gc kinds marks out_of_memory "
+                  "lines functions stacks targets groups largest_blocks "
                   "findings");
     check_keys(json_object_get(r, "run"),
                "command pid lua started seconds tier tier_reason states "
@@ -98,19 +104,79 @@ TEST(json_has_every_key_and_no_other)
     check_rows(json_object_get(gc, "cycles"),
                "n mode collection start_s seconds mark_seconds sweep_seconds "
                "collect_seconds cause source line before_bytes after_bytes "
-               "freed_bytes freed_blocks alloc_bytes joined");
+               "freed_bytes freed_blocks alloc_bytes joined state");
     check_kinds(json_object_get(r, "kinds"));
+    check_rows(json_object_get(r, "marks"),
+               "label seconds source line live_bytes alloc_bytes cycle failed "
+               "has_rows");
+    const json_t *failure = json_object_get(r, "out_of_memory");
+    check_keys(failure, "happened seconds source line want_bytes limit_bytes "
+                        "held_bytes held_blocks before_attach_bytes groups");
+    check_rows(json_object_get(failure, "groups"),
+               "group held_bytes held_blocks");
     check_rows(json_object_get(r, "lines"),
                "source line function group alloc_bytes alloc_blocks "
                "freed_bytes moved_bytes live_bytes live_blocks "
-               "peak_live_bytes died_young_bytes kinds");
+               "peak_live_bytes held_bytes died_young_bytes age_bytes "
+               "age_blocks kinds");
     check_rows(json_object_get(r, "functions"),
                "source linedefined name what group self_bytes total_bytes "
-               "self_blocks total_blocks calls max_call_bytes live_bytes");
+               "self_blocks total_blocks calls max_call_bytes live_bytes "
+               "held_bytes");
     check_rows(json_object_get(r, "stacks"),
-               "frames kind alloc_bytes alloc_blocks live_bytes live_blocks");
+               "frames kind alloc_bytes alloc_blocks live_bytes live_blocks "
+               "held_bytes age_bytes age_blocks");
+    check_rows(json_object_get(r, "targets"),
+               "group target source line what alloc_bytes alloc_blocks "
+               "bytes_per_s calls bytes_per_call max_call_bytes freed_bytes "
+               "live_bytes live_blocks died_young_bytes");
+    check_rows(json_object_get(r, "groups"),
+               "group named functions alloc_bytes alloc_blocks freed_bytes "
+               "live_bytes live_blocks died_young_bytes");
+    check_rows(json_object_get(r, "largest_blocks"),
+               "bytes kind source line frames s cycle alloc_bytes state "
+               "blocks");
     check_rows(json_object_get(r, "findings"),
                "kind text source line bytes evidence");
+    json_decref(r);
+    tideR_model_close(model);
+}
+
+/* Each heap has three; one of them stands first of all. */
+TEST(json_has_the_largest_blocks_of_all_states)
+{
+    struct made made;
+    struct syn_heap *heap = made_open(&made);
+    for (unsigned i = 0; i < 2; i++) {
+        const uint32_t func =
+            syn_func(heap, TIDE_P_LUA, i == 0 ? "@a.lua" : "@b.lua", "f", 1, 9);
+        const uint32_t node = syn_node(heap, 0, func, 5);
+        add_cell(heap, node, TIDE_KIND_STRING, 9000000, 0);
+        add_cell(heap, node, TIDE_KIND_STORAGE, 8000000, 0);
+        syn_huge(heap, 2, (5u << 20) + i);
+        syn_huge(heap, 1, (4u << 20) + i);
+        if (i == 0)
+            heap = made_heap(&made);
+    }
+    struct tide_model *model = made_model(&made);
+    json_t *r = report_of(model, &(struct tide_r_query){.top = 3});
+    const json_t *list = json_object_get(r, "largest_blocks");
+    CHECK_EQ(json_array_size(list), 3); /* of four */
+    const json_t *first = json_array_get(list, 0);
+    CHECK_EQ(int_of(first, "bytes"), (5 << 20) + 1);
+    CHECK_EQ(int_of(first, "state"), 1);
+    CHECK_EQ(int_of(first, "line"), 5);
+    CHECK_EQ(int_of(first, "blocks"), 1);
+    CHECK_STR(str_of(first, "source"), "b.lua");
+    CHECK_STR(str_of(first, "kind"), "storage");
+    const json_t *frames = json_object_get(first, "frames");
+    CHECK_EQ(json_array_size(frames), 1);
+    CHECK_STR(str_of(json_array_get(frames, 0), "function"), "f");
+    CHECK_EQ(int_of(json_array_get(list, 1), "state"), 0);
+    const json_t *third = json_array_get(list, 2);
+    CHECK_STR(str_of(third, "kind"), "string");
+    CHECK_EQ(int_of(third, "bytes"), (4 << 20) + 1);
+    CHECK_EQ(int_of(third, "blocks"), 2);
     json_decref(r);
     tideR_model_close(model);
 }
@@ -180,6 +246,7 @@ TEST(json_lines_balance)
     size_t i;
     json_t *row;
     json_int_t before = INT64_MAX;
+    unsigned n_once = 0;
     json_array_foreach(json_object_get(r, "lines"), i, row)
     {
         const json_int_t bytes = int_of(row, "alloc_bytes");
@@ -200,7 +267,18 @@ TEST(json_lines_balance)
         CHECK_EQ(line->counts.alloc_bytes, bytes);
         CHECK_EQ(line->counts.peak_bytes, int_of(row, "peak_live_bytes"));
         CHECK_EQ(line->counts.young_bytes, int_of(row, "died_young_bytes"));
+        const json_t *ages = json_object_get(row, "age_bytes");
+        const struct tide_r_counts *c = &line->counts;
+        CHECK_EQ(json_array_size(ages), 4);
+        CHECK_EQ(json_integer_value(json_array_get(ages, 0)), c->young_bytes);
+        CHECK_EQ(json_integer_value(json_array_get(ages, 1)), c->once_bytes);
+        CHECK_EQ(json_integer_value(json_array_get(ages, 2)), c->twice_bytes);
+        CHECK_EQ(json_integer_value(json_array_get(ages, 3)),
+                 c->freed_bytes - c->young_bytes - c->once_bytes -
+                     c->twice_bytes - c->ageless_bytes);
+        n_once += c->once_bytes > 0;
     }
+    CHECK(n_once > 10);
     json_decref(r);
     tideR_model_close(model);
 }

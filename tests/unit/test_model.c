@@ -63,12 +63,13 @@ TEST(model_splits_a_line_by_kind)
     add_cell(small.heap, small.work_node, TIDE_KIND_STRING, 7, 0);
     add_cell(small.heap, small.work_node, TIDE_KIND_TABLE, 56, 0);
     struct tide_model *model = made_model(&small.made);
-    uint64_t bytes[TIDE_KIND_COUNT_] = {0};
-    uint32_t i = line_of(model, "app.lua", 11)->first_kind;
-    for (; i != TIDE_R_NONE; i = model->line_kinds[i].next)
-        bytes[model->line_kinds[i].kind] += model->line_kinds[i].alloc_bytes;
-    CHECK_EQ(bytes[TIDE_KIND_STRING], 1007);
-    CHECK_EQ(bytes[TIDE_KIND_TABLE], 56);
+    struct tide_r_line_kind kinds[TIDE_KIND_COUNT_];
+    const struct tide_r_line *line = line_of(model, "app.lua", 11);
+    tideR_line_kinds(model, (uint32_t)(line - model->lines), kinds);
+    CHECK_EQ(kinds[TIDE_KIND_STRING].alloc_bytes, 1007);
+    CHECK_EQ(kinds[TIDE_KIND_STRING].live_bytes, 607);
+    CHECK_EQ(kinds[TIDE_KIND_TABLE].alloc_bytes, 56);
+    CHECK_EQ(kinds[TIDE_KIND_OTHER].alloc_bytes, 0);
     CHECK_EQ(model->kinds[TIDE_KIND_STRING].live_bytes, 607);
     tideR_model_close(model);
 }
@@ -144,8 +145,8 @@ TEST(model_follows_blocks_that_move)
         add_cell(small.heap, small.main_node, TIDE_KIND_STORAGE, 1000, 100);
     struct tide_p_cell *to =
         add_cell(small.heap, small.work_node, TIDE_KIND_STORAGE, 50, 0);
-    from->moved_bytes = -600;
-    to->moved_bytes = 600;
+    rest_of(small.heap, from)->moved_bytes = -600;
+    rest_of(small.heap, to)->moved_bytes = 600;
     struct tide_model *model = made_model(&small.made);
     CHECK_EQ(line_of(model, "app.lua", 3)->counts.live_bytes, 300);
     CHECK_EQ(line_of(model, "app.lua", 3)->counts.moved_bytes, -600);
@@ -166,9 +167,10 @@ TEST(model_knows_what_was_held_at_the_peak)
     small.heap->head->peak_is_past = 1;
     small.heap->head->peak_epoch = 4;
     changed->peak_epoch = 4;
-    changed->peak_bytes = 700;
+    rest_of(small.heap, changed)->peak_bytes = 700;
     same->peak_epoch = 3;
-    same->peak_bytes = 12345; /* of an older peak: does not count */
+    rest_of(small.heap, same)->peak_bytes =
+        12345; /* of an older peak: does not count */
     struct tide_model *model = made_model(&small.made);
     CHECK_EQ(line_of(model, "app.lua", 3)->counts.peak_bytes, 700);
     CHECK_EQ(line_of(model, "app.lua", 11)->counts.peak_bytes, 50);
@@ -182,8 +184,8 @@ TEST(model_has_inherited_bytes_in_live_only)
     open_small(&small);
     struct tide_p_cell *cell =
         add_cell(small.heap, small.work_node, TIDE_KIND_TABLE, 100, 30);
-    cell->inherited_bytes = 1000;
-    cell->inherited_blocks = 10;
+    rest_of(small.heap, cell)->inherited_bytes = 1000;
+    rest_of(small.heap, cell)->inherited_blocks = 10;
     struct tide_model *model = made_model(&small.made);
     CHECK_EQ(model->totals.alloc_bytes, 100);
     CHECK_EQ(model->totals.live_bytes, 1070);
@@ -511,9 +513,10 @@ static struct naive_row *naive_find(struct naive *naive, const char *key)
 }
 
 static void naive_add(struct naive *naive, const char *key,
-                      const struct tide_p_heap *head,
-                      const struct tide_p_cell *cell)
+                      const struct tide_p_view *view, uint32_t i)
 {
+    const struct tide_p_heap *head = view->head;
+    const struct tide_cell *cell = &view->cells[i];
     struct naive_row *row = naive_find(naive, key);
     if (row == NULL) {
         CHECK(naive->n < NAIVE_ROWS);
@@ -527,6 +530,16 @@ static void naive_add(struct naive *naive, const char *key,
     c->freed_blocks += cell->freed_blocks;
     c->young_bytes += cell->young_bytes;
     c->young_blocks += cell->young_blocks;
+    if (i < view->n_lives) {
+        c->once_bytes += view->lives[i].once_bytes;
+        c->once_blocks += view->lives[i].once_blocks;
+        c->twice_bytes += view->lives[i].twice_bytes;
+        c->twice_blocks += view->lives[i].twice_blocks;
+        c->ageless_bytes += view->lives[i].ageless_bytes;
+        c->ageless_blocks += view->lives[i].ageless_blocks;
+        c->regrown_bytes += view->lives[i].regrown_bytes;
+        c->n_regrown += view->lives[i].n_regrown;
+    }
     c->moved_bytes += cell->moved_bytes;
     c->moved_blocks += cell->moved_blocks;
     c->inherited_bytes += cell->inherited_bytes;
@@ -583,11 +596,12 @@ static void naive_line_key(const struct tide_p_view *view, uint32_t node,
 
 /* Every function on the way to the root gets the cell once. */
 static void naive_totals(struct naive *totals, const struct tide_p_view *view,
-                         const struct tide_p_cell *cell)
+                         uint32_t cell)
 {
     char seen[100][400];
     unsigned n = 0;
-    for (uint32_t i = cell->node; i != 0; i = view->nodes[i].parent) {
+    for (uint32_t i = view->cells[cell].node; i != 0;
+         i = view->nodes[i].parent) {
         char key[400];
         unsigned k = 0;
         naive_func_key(view, view->nodes[i].func, key, sizeof key);
@@ -597,7 +611,7 @@ static void naive_totals(struct naive *totals, const struct tide_p_view *view,
             continue;
         CHECK(n < 100);
         strcpy(seen[n++], key);
-        naive_add(totals, key, view->head, cell);
+        naive_add(totals, key, view, cell);
     }
 }
 
@@ -608,24 +622,28 @@ struct naive_count {
     struct naive kinds;
 };
 
-static struct naive_count *count_naively(const struct tide_profile *profile)
+static struct naive_count *count_naively(const char *path)
 {
+    struct tide_profile *profile;
+    struct tide_p_problem problem;
+    CHECK_EQ(tideP_reader_open(path, &profile, &problem), TIDE_OK);
     struct naive_count *count = calloc(1, sizeof *count);
     CHECK(count != NULL);
     for (uint32_t h = 0; h < tideP_reader_n_heaps(profile); h++) {
         const struct tide_p_view *view = tideP_reader_heap(profile, h);
         for (uint32_t i = 1; i < view->n_cells; i++) {
-            const struct tide_p_cell *cell = &view->cells[i];
+            const struct tide_cell *cell = &view->cells[i];
             char key[400];
             naive_line_key(view, cell->node, key, sizeof key);
-            naive_add(&count->lines, key, view->head, cell);
+            naive_add(&count->lines, key, view, i);
             naive_func_key(view, view->nodes[cell->node].func, key, sizeof key);
-            naive_add(&count->own, key, view->head, cell);
+            naive_add(&count->own, key, view, i);
             snprintf(key, sizeof key, "%s", tideC_kind_name(cell->kind));
-            naive_add(&count->kinds, key, view->head, cell);
-            naive_totals(&count->totals, view, cell);
+            naive_add(&count->kinds, key, view, i);
+            naive_totals(&count->totals, view, i);
         }
     }
+    tideP_reader_close(profile);
     return count;
 }
 
@@ -646,6 +664,32 @@ static void check_same(const struct tide_r_counts *a,
     CHECK_EQ(a->moved_blocks, b->moved_blocks);
     CHECK_EQ(a->inherited_bytes, b->inherited_bytes);
     CHECK_EQ(a->inherited_blocks, b->inherited_blocks);
+    CHECK_EQ(a->once_bytes, b->once_bytes);
+    CHECK_EQ(a->once_blocks, b->once_blocks);
+    CHECK_EQ(a->twice_bytes, b->twice_bytes);
+    CHECK_EQ(a->twice_blocks, b->twice_blocks);
+    CHECK_EQ(a->ageless_bytes, b->ageless_bytes);
+    CHECK_EQ(a->ageless_blocks, b->ageless_blocks);
+    CHECK_EQ(a->regrown_bytes, b->regrown_bytes);
+    CHECK_EQ(a->n_regrown, b->n_regrown);
+}
+
+/* Kinds add up to the line; which is which the lines' own test says. */
+static void check_line_kinds(const struct tide_model *model, uint32_t line)
+{
+    const struct tide_r_counts *counts = &model->lines[line].counts;
+    struct tide_r_line_kind kinds[TIDE_KIND_COUNT_], sum = {0};
+    tideR_line_kinds(model, line, kinds);
+    for (unsigned i = 0; i < TIDE_KIND_COUNT_; i++) {
+        sum.alloc_bytes += kinds[i].alloc_bytes;
+        sum.alloc_blocks += kinds[i].alloc_blocks;
+        sum.live_bytes += kinds[i].live_bytes;
+        sum.live_blocks += kinds[i].live_blocks;
+    }
+    CHECK_EQ(sum.alloc_bytes, counts->alloc_bytes);
+    CHECK_EQ(sum.alloc_blocks, counts->alloc_blocks);
+    CHECK_EQ(sum.live_bytes, counts->live_bytes);
+    CHECK_EQ(sum.live_blocks, counts->live_blocks);
 }
 
 static void compare_lines(const struct tide_model *model,
@@ -661,6 +705,7 @@ static void compare_lines(const struct tide_model *model,
         CHECK(row != NULL || tideR_counts_are_zero(&line->counts));
         if (row != NULL)
             check_same(&line->counts, &row->counts);
+        check_line_kinds(model, i);
         n += row != NULL;
     }
     const struct naive_row *none = naive_find(&count->lines, "none");
@@ -753,7 +798,7 @@ static void check_sums(const struct tide_model *model)
 static void compare_shape(const struct syn_shape *shape)
 {
     struct tide_model *model = model_of_shape(shape);
-    struct naive_count *count = count_naively(model->profile);
+    struct naive_count *count = count_naively(scratch_path("random.tide"));
     compare_lines(model, count);
     compare_funcs(model, count);
     compare_kinds(model, count);
@@ -789,5 +834,41 @@ TEST(model_takes_a_large_profile)
         .seed = 7, .n_funcs = 1000, .n_nodes = 200000, .n_cycles = 1000});
     CHECK_EQ(model->n_nodes, 200000);
     check_sums(model);
+    tideR_model_close(model);
+}
+
+/* A profile of a process with so much resident beside 20 MiB of Lua's. */
+static struct tide_model *resident_model(uint64_t rss_bytes)
+{
+    struct made made;
+    struct syn_heap *heap = made_open(&made);
+    tideP_writer_header(made.writer)->rss_peak_bytes = rss_bytes;
+    const uint32_t func = syn_func(heap, TIDE_P_LUA, "@a.lua", "f", 1, 9);
+    const uint32_t node = syn_node(heap, 0, func, 3);
+    add_cell(heap, node, TIDE_KIND_STRING, 19u << 20, 0);
+    add_cell(heap, node, TIDE_KIND_BUFFER, 1u << 20, 0);
+    return made_model(&made);
+}
+
+TEST(model_finds_memory_that_is_not_lua_s)
+{
+    struct tide_model *model = resident_model(400u << 20);
+    const struct tide_r_finding *found = NULL;
+    for (uint32_t i = 0; i < model->n_findings; i++)
+        if (strstr(model->findings[i].text, "is not Lua's") != NULL)
+            found = &model->findings[i];
+    CHECK(found != NULL);
+    CHECK_STR(found->kind, "memory");
+    CHECK(strstr(found->text, "resident at most 400 MiB, by Lua's allocator at "
+                              "most 20.0 MiB, by collectgarbage(\"count\") "
+                              "19.0 MiB at the end") != NULL);
+    CHECK_EQ(found->n_facts, 3);
+    CHECK(found->facts[0].value == 400u << 20);
+    CHECK(found->facts[1].value == 20u << 20);
+    CHECK(found->facts[2].value == 19u << 20);
+    tideR_model_close(model);
+    model = resident_model(60u << 20);
+    for (uint32_t i = 0; i < model->n_findings; i++)
+        CHECK(strstr(model->findings[i].text, "is not Lua's") == NULL);
     tideR_model_close(model);
 }

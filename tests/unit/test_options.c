@@ -4,6 +4,7 @@
 #include "../../common/options.h"
 
 #include <limits.h>
+#include <signal.h>
 #include <string.h>
 
 #include "../tap.h"
@@ -30,7 +31,16 @@ static void check_defaults(const struct tide_options *o)
     CHECK_EQ(o->backend, TIDE_BACKEND_ARENA);
     CHECK_EQ(o->chunks, 100);
     CHECK_EQ(o->nodes, 4194304);
+    CHECK_EQ(o->limit, 0);
+    CHECK_EQ(o->signal, 0);
+    CHECK_EQ(o->on_signal, TIDE_ON_SIGNAL_TOGGLE);
     CHECK(!o->quiet);
+    CHECK(!o->sniff);
+    CHECK_EQ(o->log, 0);
+    CHECK_STR(o->log_file, "");
+    CHECK_EQ(o->warn_rate, 4 << 20);
+    CHECK_EQ(o->warn_heap, 0);
+    CHECK_STR(o->targets, "");
 }
 
 TEST(options_have_the_documented_defaults)
@@ -52,11 +62,70 @@ TEST(options_one_alone_and_nothing_mean_the_defaults)
     check_defaults(&o);
 }
 
+TEST(options_sizes_have_units)
+{
+    struct tide_options o;
+    static const struct {
+        const char *text;
+        uint64_t bytes;
+    } good[] = {
+        {"limit=0", 0},
+        {"limit=1", 1},
+        {"limit=12345B", 12345},
+        {"limit=64K", 65536},
+        {"limit=64k", 65536},
+        {"limit=3MB", 3145728},
+        {"limit=3MiB", 3145728},
+        {"limit=2G", UINT64_C(2147483648)},
+        {"limit=1TiB", UINT64_C(1099511627776)},
+        {"limit=18446744073709551615", UINT64_MAX},
+    };
+    static const char *const bad[] = {
+        "limit=M",
+        "limit=-1",
+        "limit=1.5M",
+        "limit=1MX",
+        "limit=1iB",
+        "limit=99999999999999999999",
+        "limit=1KB ,limit=1P",
+        "limit=17179869184G",
+    };
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
+        CHECK_STR(parse(good[i].text, &o), "");
+        CHECK_EQ(o.limit, good[i].bytes);
+    }
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        CHECK(parse(bad[i], &o)[0] != '\0');
+    CHECK_STR(parse("limit=64Q", &o),
+              "option 'limit' takes a size such as 64M, not '64Q'");
+    CHECK_STR(parse("limit=", &o), "option 'limit' needs a value: SIZE");
+}
+
+TEST(options_signals_have_names)
+{
+    struct tide_options o;
+    CHECK_STR(parse("signal=USR1,on_signal=save", &o), "");
+    CHECK_EQ(o.signal, SIGUSR1);
+    CHECK_EQ(o.on_signal, TIDE_ON_SIGNAL_SAVE);
+    CHECK_STR(parse("signal=SIGPROF", &o), "");
+    CHECK_EQ(o.signal, SIGPROF);
+    CHECK_STR(parse("signal=none", &o), "");
+    CHECK_EQ(o.signal, 0);
+    CHECK_STR(parse("signal=KILL", &o),
+              "option 'signal' takes none|HUP|USR1|USR2|PROF, not 'KILL'");
+    CHECK_STR(parse("signal=SIG", &o),
+              "option 'signal' takes none|HUP|USR1|USR2|PROF, not 'SIG'");
+    CHECK_STR(parse("on_signal=", &o), "option 'on_signal' needs a value: "
+                                       "toggle|start|stop|save|mark|reset");
+}
+
 TEST(options_every_key_is_read)
 {
     struct tide_options o;
     CHECK_STR(parse("out=a.tide,report=json,top=0,start=manual,"
-                    "backend=system,chunks=7,nodes=1000,quiet=yes",
+                    "backend=system,chunks=7,nodes=1000,quiet=yes,sniff=on,"
+                    "states=apart,"
+                    "targets=a.rules",
                     &o),
               "");
     CHECK_STR(o.out, "a.tide");
@@ -66,7 +135,9 @@ TEST(options_every_key_is_read)
     CHECK_EQ(o.backend, TIDE_BACKEND_SYSTEM);
     CHECK_EQ(o.chunks, 7);
     CHECK_EQ(o.nodes, 1000);
-    CHECK(o.quiet);
+    CHECK(o.quiet && o.sniff);
+    CHECK_EQ(o.states, TIDE_STATES_APART);
+    CHECK_STR(o.targets, "a.rules");
 }
 
 TEST(options_what_is_not_named_is_kept)
@@ -225,7 +296,7 @@ TEST(options_table_is_complete)
         CHECK_EQ(tideC_options_parse(text, &o, why, sizeof why), TIDE_OK);
         check_defaults(&o);
     }
-    CHECK_EQ(n, 8);
+    CHECK_EQ(n, 19);
 }
 
 static const char *expand(const char *pattern, const char *program)
@@ -259,4 +330,25 @@ TEST(options_bad_patterns_are_refused)
     CHECK_EQ(tideC_options_expand("%p", INT_MAX, "p", out, sizeof out),
              TIDE_ERR_NOMEM);
     CHECK_EQ(tideC_options_expand("", 1, "p", out, 0), TIDE_ERR_NOMEM);
+}
+
+TEST(options_files_have_known_letters_alone)
+{
+    static const char *const keys[] = {"out", "log_file"};
+    static const char *const bad[] = {"%z", "a%", "%p.%%%", "%P"};
+    struct tide_options o;
+    char text[64], wanted[96];
+    for (size_t k = 0; k < sizeof keys / sizeof keys[0]; k++) {
+        for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+            snprintf(text, sizeof text, "%s=%s", keys[k], bad[i]);
+            snprintf(wanted, sizeof wanted,
+                     "option '%s' takes a file with %%p, %%n and %%%% alone, "
+                     "not '%s'",
+                     keys[k], bad[i]);
+            CHECK_STR(parse(text, &o), wanted);
+        }
+        snprintf(text, sizeof text, "%s=%%n%%%%%%p%%n", keys[k]);
+        CHECK_STR(parse(text, &o), "");
+    }
+    CHECK_STR(parse("targets=100%z", &o), "");
 }

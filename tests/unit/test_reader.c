@@ -51,8 +51,12 @@ static struct tide_profile *open_profile(const char *path)
 static const char *make_compact(uint64_t seed)
 {
     static struct syn_heap heaps[2];
-    const struct syn_shape shape = {
-        .seed = seed, .n_nodes = 60, .n_funcs = 34, .n_cycles = 4};
+    const struct syn_shape shape = {.seed = seed,
+                                    .n_nodes = 60,
+                                    .n_funcs = 34,
+                                    .n_cycles = 4,
+                                    .n_targets = 8,
+                                    .n_marks = 3};
     const char *path = scratch_path("compact.tide");
     const uint32_t state = TIDE_P_CLOSED, flags = 0;
     struct tide_writer *writer;
@@ -123,7 +127,7 @@ static void check_same(const void *a, const void *b, size_t bytes)
 }
 
 static void check_same_heap(const struct tide_p_view *view,
-                            const struct syn_heap *heap)
+                            struct syn_heap *heap)
 {
     const struct tide_section *s = heap->sections;
     CHECK_EQ(view->problem.err, TIDE_OK);
@@ -138,8 +142,10 @@ static void check_same_heap(const struct tide_p_view *view,
                view->n_funcs * sizeof *view->funcs);
     check_same(view->nodes, s[TIDE_P_NODES].base,
                view->n_nodes * sizeof *view->nodes);
-    check_same(view->cells, s[TIDE_P_CELLS].base,
-               view->n_cells * sizeof *view->cells);
+    for (uint32_t i = 1; i < view->n_cells; i++) {
+        const struct tide_cell cell = syn_cell_now(heap, i);
+        check_same(&view->cells[i], &cell, sizeof cell);
+    }
     check_same(view->cycles, s[TIDE_P_CYCLES].base,
                view->n_cycles * sizeof *view->cycles);
 }
@@ -208,30 +214,6 @@ TEST(reader_strings_hold_any_byte)
     CHECK_STR(tideP_view_string(view, UINT32_MAX - 3, &bytes), "");
     CHECK_STR(tideP_view_string(view, view->string_bytes, &bytes), "");
     tideP_reader_close(profile);
-}
-
-TEST(reader_peak_figures_follow_the_epoch)
-{
-    struct tide_p_heap head = {.peak_epoch = 5, .peak_is_past = 1};
-    struct tide_p_cell cell = {.peak_epoch = 5,
-                               .alloc_bytes = 100,
-                               .alloc_blocks = 10,
-                               .freed_bytes = 60,
-                               .freed_blocks = 6,
-                               .moved_bytes = -10,
-                               .moved_blocks = -1,
-                               .peak_bytes = 90,
-                               .peak_blocks = 9};
-    CHECK_EQ(tideP_cell_live_bytes(&cell), 30);
-    CHECK_EQ(tideP_cell_live_blocks(&cell), 3);
-    CHECK_EQ(tideP_cell_peak_bytes(&head, &cell), 90);
-    CHECK_EQ(tideP_cell_peak_blocks(&head, &cell), 9);
-    cell.peak_epoch = 4;
-    CHECK_EQ(tideP_cell_peak_bytes(&head, &cell), 30);
-    CHECK_EQ(tideP_cell_peak_blocks(&head, &cell), 3);
-    cell.peak_epoch = 5;
-    head.peak_is_past = 0;
-    CHECK_EQ(tideP_cell_peak_bytes(&head, &cell), 30);
 }
 
 TEST(reader_a_heap_with_nothing_in_it)
@@ -622,6 +604,26 @@ TEST(reader_functions_end_at_an_unknown_sort)
     tideP_reader_close(profile);
 }
 
+TEST(reader_targets_that_name_nothing_are_left_out)
+{
+    static const uint32_t bad[6][2] = {{0, 34}, {4, 9},     {8, UINT32_MAX},
+                                       {12, 1}, {16, 1000}, {20, 4}};
+    for (size_t i = 0; i < 6; i++) {
+        const char *path = make_compact(1);
+        scratch_patch(path,
+                      section_at(path, 0, TIDE_P_TARGETS) +
+                          3 * sizeof(struct tide_p_target) + bad[i][0],
+                      &bad[i][1], 4);
+        struct tide_profile *profile =
+            damaged(path, i == 0   ? "heap 0, target 3: no such function"
+                          : i == 5 ? "heap 0, target 3: unknown sort"
+                                   : "heap 0, target 3: no such string");
+        CHECK_EQ(tideP_reader_heap(profile, 0)->n_targets, 7);
+        CHECK_EQ(tideP_reader_heap(profile, 1)->n_targets, 8);
+        tideP_reader_close(profile);
+    }
+}
+
 TEST(reader_record_0_is_the_root)
 {
     const char *path = make_compact(1);
@@ -676,7 +678,7 @@ TEST(reader_cells_that_belong_nowhere_are_left_out)
     profile = damaged(path, "heap 0, cell 7: no such node");
     CHECK_EQ(tideP_reader_heap(profile, 0)->n_cells, n_cells - 2);
     CHECK_EQ(tideP_reader_problem(profile)->offset,
-             section_at(path, 0, TIDE_P_CELLS) + 7 * 128);
+             section_at(path, 0, TIDE_P_CELLS) + 7 * 64);
     tideP_reader_close(profile);
 }
 
@@ -737,9 +739,9 @@ TEST(reader_a_node_has_one_cell_of_a_kind)
     const uint32_t node = find_pair(path, &first, &second);
     char text[80];
     struct tide_profile *profile = open_profile(path);
-    const uint8_t kind = tideP_reader_heap(profile, 0)->cells[first].kind;
+    const uint32_t kind = tideP_reader_heap(profile, 0)->cells[first].kind;
     tideP_reader_close(profile);
-    PATCH(path, TIDE_P_CELLS, tide_p_cell, second, kind, kind);
+    PATCH(path, TIDE_P_CELLS, tide_p_cell, second, kind, (uint8_t)kind);
     snprintf(text, sizeof text, "heap 0, node %u: has two cells of one kind",
              node);
     tideP_reader_close(damaged(path, text));
@@ -875,7 +877,8 @@ TEST(reader_survives_random_damage_of_a_running_profile)
 
 /* ---- live profiles ------------------------------------------------------ */
 
-static void write_for_ever(const char *path)
+/* looked  a pipe: at times it is waited for the reader to have looked again */
+static void write_for_ever(const char *path, int looked)
 {
     static struct syn_heap heap;
     struct tide_writer *writer;
@@ -902,6 +905,9 @@ static void write_for_ever(const char *path)
             const struct tide_p_cycle cycle = {.n = i / 1000, .node = node};
             syn_cycle(&heap, &cycle);
         }
+        char byte;
+        if (i % 80000 == 0 && read(looked, &byte, 1) != 1)
+            _exit(1);
     }
     _exit(tideP_writer_close(writer) == TIDE_OK ? 0 : 1);
 }
@@ -911,9 +917,11 @@ TEST(reader_reads_while_another_process_writes)
     const char *path = scratch_path("live.tide");
     uint32_t n_before = 0, n_looks = 0;
     int status;
+    int looked[2];
+    CHECK(pipe(looked) == 0);
     const pid_t pid = fork();
     if (pid == 0)
-        write_for_ever(path);
+        write_for_ever(path, looked[0]);
     for (;;) {
         struct tide_profile *profile;
         const bool is_over = waitpid(pid, &status, WNOHANG) == pid;
@@ -931,11 +939,14 @@ TEST(reader_reads_while_another_process_writes)
             CHECK(view->n_nodes >= n_before);
             n_before = view->n_nodes;
             n_looks++;
+            CHECK(write(looked[1], "", 1) == 1);
         }
         tideP_reader_close(profile);
         if (is_over)
             break;
     }
+    close(looked[0]);
+    close(looked[1]);
     fprintf(stderr, "# %u looks, %u nodes at last\n", n_looks, n_before);
     CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
     CHECK(n_looks > 3);

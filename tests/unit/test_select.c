@@ -191,6 +191,25 @@ TEST(select_stacks_have_a_lua_line)
     tideR_model_close(model);
 }
 
+TEST(select_stacks_without_a_line_are_listed_with_c_frames)
+{
+    struct made made;
+    struct tide_r_pick pick;
+    struct syn_heap *heap = made_open(&made);
+    const uint32_t c = syn_func(heap, TIDE_P_NATIVE, "", "", 0, 0);
+    syn_func_at(heap, c)->address = 0x1000;
+    add_cell(heap, syn_node(heap, 0, c, 0), TIDE_KIND_TABLE, 30, 0);
+    add_cell(heap, 0, TIDE_KIND_TABLE, 10, 0);
+    struct tide_model *model = made_model(&made);
+    const struct tide_r_query query = {.top = 0};
+    CHECK_EQ(tideR_pick(model, TIDE_R_BY_STACK, &query, &pick), TIDE_OK);
+    CHECK_EQ(pick.n, 2);
+    CHECK_EQ(pick.all_bytes, 40);
+    CHECK_EQ(pick.all_bytes, model->totals.alloc_bytes);
+    tideR_pick_close(&pick);
+    tideR_model_close(model);
+}
+
 TEST(select_says_what_is_wrong_with_a_filter)
 {
     char why[64] = "";

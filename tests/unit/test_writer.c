@@ -38,9 +38,12 @@ TEST(writer_first_extents_are_small)
     static const size_t want[TIDE_P_SECTION_COUNT_] = {
         [TIDE_P_HEAD] = 4096,         [TIDE_P_STRINGS] = 16384,
         [TIDE_P_FUNCS] = 16384,       [TIDE_P_NODES] = 32768,
-        [TIDE_P_CELLS] = 65536,       [TIDE_P_CYCLES] = 16384,
+        [TIDE_P_CELLS] = 32768,       [TIDE_P_CYCLES] = 16384,
         [TIDE_P_MOMENTS] = 4096,      [TIDE_P_EVENTS] = 4096,
-        [TIDE_P_CELL_FLOORS] = 16384,
+        [TIDE_P_CELL_FLOORS] = 16384, [TIDE_P_LIVES] = 16384,
+        [TIDE_P_OBJECTS] = 4096,      [TIDE_P_MARKS] = 4096,
+        [TIDE_P_SNAPS] = 4096,        [TIDE_P_TARGETS] = 4096,
+        [TIDE_P_RESTS] = 32768,
     };
     struct tide_writer *writer = open_writer(scratch_path("a.tide"));
     for (unsigned id = 0; id < TIDE_P_SECTION_COUNT_; id++) {
@@ -354,7 +357,7 @@ TEST(writer_finish_closes_the_file_and_leaves_it_mapped)
              TIDE_ERR_STATE);
     CHECK_EQ(cells->ready_bytes, ready_bytes);
     /* The last frees are still seen. */
-    syn_cell_at(&heap, 1)->closed_bytes = 0;
+    syn_rest(&heap, 1)->closed_bytes = 0;
     CHECK_EQ(tideP_reader_open(path, &profile, &problem), TIDE_OK);
     CHECK_STR(tideP_reader_problem(profile)->text, "");
     CHECK_EQ(tideP_reader_heap(profile, 0)->cells[1].closed_bytes, 0);

@@ -70,12 +70,12 @@ static const char *mount_small(size_t bytes)
 
 TEST(writer_a_full_disk_is_no_harm_and_heals)
 {
-    const char *dir = mount_small(64 * MIB);
+    const char *dir = mount_small(256 * MIB);
     char path[PATH_MAX], ballast[PATH_MAX];
     static struct syn_heap heap;
     snprintf(path, sizeof path, "%s/a.tide", dir);
     snprintf(ballast, sizeof ballast, "%s/ballast", dir);
-    write_ballast(ballast, 60 * MIB);
+    write_ballast(ballast, 252 * MIB);
     struct tide_writer *writer = open_writer(path);
     syn_heap_open(writer, &heap);
     add_until(&heap, TIDE_P_FLAG_PARTLY_IN_MEMORY);

@@ -1,5 +1,5 @@
 -- Small tables made and dropped by the million: the allocator's own speed.
-local depth = tonumber((...)) or 14
+local depth = tonumber((...)) or 15
 
 local function make(d)
   if d == 0 then return {} end

@@ -1,5 +1,5 @@
 -- Closures and captured variables: function and upvalue blocks, short lives.
-local n = tonumber((...)) or 600000
+local n = tonumber((...)) or 3000000
 
 local function counter(step)
   local value = 0

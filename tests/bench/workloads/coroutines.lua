@@ -1,5 +1,5 @@
 -- Coroutines as producers: threads made and dropped, switched all the time.
-local n = tonumber((...)) or 150000
+local n = tonumber((...)) or 450000
 
 local function producer(k)
   return coroutine.wrap(function()

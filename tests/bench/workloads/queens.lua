@@ -26,5 +26,5 @@ local function solve(board)
 end
 
 local total = 0
-for _ = 1, 80 do total = total + solve({}) end
+for _ = 1, 250 do total = total + solve({}) end
 print(total)

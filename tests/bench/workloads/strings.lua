@@ -1,5 +1,5 @@
 -- Building text: formats, pieces joined, replaced and upper-cased.
-local n = tonumber((...)) or 140000
+local n = tonumber((...)) or 400000
 
 local size = 0
 for i = 1, n do

@@ -1,5 +1,5 @@
 -- Objects with metamethods: a table a result, through __index and __add.
-local n = tonumber((...)) or 1000000
+local n = tonumber((...)) or 3000000
 
 local Vector = {}
 Vector.__index = Vector

@@ -9,7 +9,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
+#include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +22,9 @@
 
 #include <lauxlib.h>
 #include <lualib.h>
+
+#define N_THREADS      3
+#define N_THREAD_FORKS 40
 
 static int gate[2]; /* children wait until its writing end is closed */
 
@@ -253,18 +259,57 @@ static void mode_second(lua_State *L)
     lua_close(L);
 }
 
+static atomic_bool is_over;
+
+/* States come and go. */
+static void *make_states(void *unused)
+{
+    (void)unused;
+    while (!is_over) {
+        lua_State *L = luaL_newstate();
+        luaL_openlibs(L);
+        make(L, "=first", 300);
+        lua_close(L);
+    }
+    return NULL;
+}
+
+/* Children of a process whose other threads are in the midst of anything. */
+static void mode_threads(lua_State *L)
+{
+    pthread_t threads[N_THREADS];
+    for (int i = 0; i < N_THREADS; i++)
+        must(pthread_create(&threads[i], NULL, make_states, NULL) == 0,
+             "thread");
+    for (int i = 0; i < N_THREAD_FORKS; i++) {
+        const pid_t pid = fork();
+        must(pid >= 0, "fork");
+        if (pid == 0) {
+            make(L, "=child", 300);
+            exit(0);
+        }
+        int status;
+        must(waitpid(pid, &status, 0) == pid && status == 0, "child");
+    }
+    is_over = true;
+    for (int i = 0; i < N_THREADS; i++)
+        pthread_join(threads[i], NULL);
+    lua_close(L);
+}
+
 int main(int argc, char **argv)
 {
     static const struct {
         const char *name;
         void (*fn)(lua_State *L);
     } modes[] = {
-        {"frees", mode_frees},   {"workers", mode_workers},
-        {"killed", mode_killed}, {"quits", mode_quits},
-        {"closes", mode_closes}, {"daemon", mode_daemon},
-        {"chroot", mode_chroot}, {"user", mode_user},
-        {"idle", mode_idle},     {"own", mode_own},
-        {"again", mode_again},   {"second", mode_second},
+        {"frees", mode_frees},     {"workers", mode_workers},
+        {"killed", mode_killed},   {"quits", mode_quits},
+        {"closes", mode_closes},   {"daemon", mode_daemon},
+        {"chroot", mode_chroot},   {"user", mode_user},
+        {"idle", mode_idle},       {"own", mode_own},
+        {"again", mode_again},     {"second", mode_second},
+        {"threads", mode_threads},
     };
     for (size_t i = 0; i < sizeof modes / sizeof modes[0]; i++) {
         if (argc == 2 && strcmp(argv[1], modes[i].name) == 0) {

@@ -10,6 +10,9 @@
 **   foreign       lua_newstate with an allocator of its own, several states
 **   refuse        the same with one that refuses all
 **   running       leaves while threads run Lua code
+**   coming        leaves while threads make and close states
+**   asleep        leaves while threads sleep that have run Lua code
+**   clear         clears its environment before it makes a state
 **   child         forks a child that leaves without using its copy
 **   mdwe PROG...  forbids pages that are written and run, then runs PROG
 ** Each ends with "fine", or with status 1 where a check does not hold.
@@ -272,6 +275,90 @@ static void mode_running(char **args)
             usleep(1000);
 }
 
+/* -------------------------------------------------------------- coming */
+
+static void *make_states(void *arg)
+{
+    for (;;) {
+        lua_State *L = luaL_newstate();
+        luaL_openlibs(L);
+        run(L, "=coming", "t = {} for i = 1, 100 do t[i] = {i} end\n");
+        lua_close(L);
+        __atomic_store_n((int *)arg, 1, __ATOMIC_RELEASE);
+    }
+    return NULL;
+}
+
+static void mode_coming(char **args)
+{
+    static int did_run[4];
+    pthread_t thread;
+    (void)args;
+    for (int i = 0; i < 4; i++)
+        must(pthread_create(&thread, NULL, make_states, &did_run[i]) == 0,
+             "a thread");
+    for (int i = 0; i < 4; i++)
+        while (!__atomic_load_n(&did_run[i], __ATOMIC_ACQUIRE))
+            usleep(1000);
+}
+
+/* -------------------------------------------------------------- asleep */
+
+static void *run_and_sleep(void *arg)
+{
+    lua_State *L = luaL_newstate();
+    luaL_openlibs(L);
+    run(L, "=asleep", thousand);
+    __atomic_store_n((pid_t *)arg, gettid(), __ATOMIC_RELEASE);
+    for (;;)
+        pause();
+    return NULL;
+}
+
+/* All threads of the process but the first are asleep. */
+static int are_asleep(const pid_t *tids, int n)
+{
+    for (int i = 0; i < n; i++) {
+        char path[64], state = 'R';
+        snprintf(path, sizeof path, "/proc/self/task/%d/stat", (int)tids[i]);
+        FILE *file = fopen(path, "r");
+        if (file != NULL && fscanf(file, "%*d (%*[^)]) %c", &state) != 1)
+            state = 'R';
+        if (file != NULL)
+            fclose(file);
+        if (state != 'S')
+            return 0;
+    }
+    return 1;
+}
+
+static void mode_asleep(char **args)
+{
+    static pid_t tids[3];
+    pthread_t thread;
+    (void)args;
+    for (int i = 0; i < 3; i++) {
+        must(pthread_create(&thread, NULL, run_and_sleep, &tids[i]) == 0,
+             "a thread");
+        while (!__atomic_load_n(&tids[i], __ATOMIC_ACQUIRE))
+            usleep(1000);
+    }
+    while (!are_asleep(tids, 3))
+        usleep(1000);
+}
+
+/* --------------------------------------------------------------- clear */
+
+static void mode_clear(char **args)
+{
+    (void)args;
+    must(clearenv() == 0 && getenv("TIDEMARK") == NULL, "no environment");
+    lua_State *L = luaL_newstate();
+    luaL_openlibs(L);
+    run(L, "=clear", thousand);
+    lua_close(L);
+}
+
 /* --------------------------------------------------------------- child */
 
 static void mode_child(char **args)
@@ -312,6 +399,8 @@ int main(int argc, char **argv)
         {"reload", 1, mode_reload}, {"foreign", 0, mode_foreign},
         {"refuse", 0, mode_refuse}, {"running", 0, mode_running},
         {"child", 0, mode_child},   {"mdwe", 1, mode_mdwe},
+        {"asleep", 0, mode_asleep}, {"clear", 0, mode_clear},
+        {"coming", 0, mode_coming},
     };
     for (size_t i = 0; i < sizeof modes / sizeof modes[0]; i++) {
         if (argc >= 2 && argc - 2 >= modes[i].n_args &&
