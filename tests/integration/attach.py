@@ -50,7 +50,7 @@ class Target:
     def wait_until_busy(self):
         """Until busy.lua is in its loop, however slow the machine is."""
         ready = os.path.join(self.folder, "ready")
-        until = time.monotonic() + 20
+        until = time.monotonic() + 60
         while not os.path.exists(ready) and time.monotonic() < until:
             time.sleep(0.02)
         if os.path.exists(ready):
@@ -62,7 +62,7 @@ class Target:
             with open(os.path.join(self.folder, "stop"), "w"):
                 pass
         try:
-            out, _ = self.process.communicate(text, timeout=20)
+            out, _ = self.process.communicate(text, timeout=60)
         except subprocess.TimeoutExpired:
             self.process.kill()
             out, _ = self.process.communicate()
@@ -77,7 +77,7 @@ def attach(options, folder, pid, *more):
 
 def can_trace(options, folder):
     """gdb may be forbidden, as in many containers."""
-    target = Target(["sleep", "5"], folder)
+    target = Target(["sleep", "100"], folder)
     got = attach(options, folder, target.process.pid)
     target.process.kill()
     target.process.communicate()
@@ -159,7 +159,7 @@ def check_wrong_use(options, tap, folder):
         got = hosts.run([options.tidemark, "attach", *arguments], folder)
         tap.add(got.returncode == status and text in got.stderr,
                 "wrong use: " + text, got)
-    target = Target(["sleep", "5"], folder)
+    target = Target(["sleep", "100"], folder)
     got = hosts.run(["env", "PATH=/nonexistent", options.tidemark, "attach",
                      str(target.process.pid)], folder)
     target.process.kill()

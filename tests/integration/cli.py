@@ -359,7 +359,7 @@ def check_children(cli):
                "no Lua state was profiled")
 
 
-def wait_for(cli, pattern, seconds=20):
+def wait_for(cli, pattern, seconds=60):
     """Until a file is there; a program is then under way."""
     end = time.time() + seconds
     while time.time() < end:
@@ -461,7 +461,7 @@ def check_job_control(cli):
                 "%s %s" % (status, process.returncode))
 
 
-def read_terminal(fd, wanted, seconds=20):
+def read_terminal(fd, wanted, seconds=60):
     text = b""
     end = time.time() + seconds
     while time.time() < end and wanted not in text:

@@ -437,7 +437,7 @@ def check_findings(tap, runner):
         tap.add(len(good) == 1, "finding: " + name, report["findings"])
 
 
-# A program with none of them: hardly a finding is made of it.
+# A program with none of them.  What is not known of it is noted all the same.
 CALM = """
 local t = {} for i = 1, 100 do t[i] = {i} end
 for r = 1, 200 do local s = 0 for i = 1, 100 do s = s + t[i][1] end end
@@ -446,7 +446,7 @@ for r = 1, 200 do local s = 0 for i = 1, 100 do s = s + t[i][1] end end
 
 def check_calm(tap, runner):
     _, report = runner.run(CALM)
-    tap.add([f["kind"] for f in report["findings"]] in ([], ["note"]),
+    tap.add(all(f["kind"] == "note" for f in report["findings"]),
             "nothing is found in a calm program", report["findings"])
 
 
