@@ -281,12 +281,9 @@ void tideT_put_module(struct tide_heap *h, uint32_t func, uint32_t name);
 void tideT_rules_read(struct tide_heap *h);
 
 TIDE_INLINE struct tide_site *tideT_site_place(const struct tide_heap *h,
-                                               uint32_t parent, const void *fn,
-                                               const uint32_t *pc)
+                                               uint32_t parent, uintptr_t at)
 {
-    const uint64_t at =
-        pc != NULL ? (uint64_t)(uintptr_t)pc : (uint64_t)(uintptr_t)fn;
-    const uint64_t x = (at >> 2) ^ ((uint64_t)parent << 20);
+    const uint64_t x = ((uint64_t)at >> 2) ^ ((uint64_t)parent << 20);
     return &h->sites[(x * UINT64_C(0x9e3779b97f4a7c15)) >> h->site_shift];
 }
 
@@ -300,8 +297,7 @@ struct tide_site *tideT_site(struct tide_heap *h, uint32_t parent,
                              const void *fn, const uint32_t *pc,
                              const lua_State *L, char *ci);
 /* A prototype is gone: no site may match it any more. */
-void tideT_sites_forget(struct tide_heap *h, const void *fn,
-                        const struct tide_proto *proto);
+void tideT_sites_forget(struct tide_heap *h, const struct tide_proto *proto);
 struct tide_p_cell *tideT_site_cell(struct tide_heap *h, struct tide_site *site,
                                     enum tide_kind kind);
 
@@ -387,12 +383,32 @@ TIDE_INLINE bool tideT_compiles_here(struct tide_heap *h,
     return h->is_compiling && t->n_frames == n;
 }
 
-/* The part of the constructor at a site that has this size; 0: none. */
-TIDE_INLINE uint32_t tideT_part_bit(const struct tide_site *site, size_t bytes)
+/*
+** A block is made at h->site: a table, by the instruction before pc, or (NULL)
+** something else.
+*/
+TIDE_INLINE void tideT_note_made(struct tide_heap *h, const uint32_t *pc)
 {
-    return bytes == site->array_bytes  ? 1u
-           : bytes == site->hash_bytes ? 2u
-                                       : 0u;
+    h->made.pc = (uintptr_t)pc;
+    h->made.parts = 0;
+    h->parts_left = 0;
+    if (pc == NULL || (pc[-1] & TIDE_OP_SIZES) == 0 ||
+        TIDE_UNLIKELY(tideT_op(pc[-1]) != TIDE_OP_NEWTABLE))
+        return;
+    const uint32_t n = tideT_op_count(pc - 1);
+    const uint32_t b = tideT_op_b(pc[-1]);
+    h->made.array_bytes = n * TIDE_SLOT_BYTES;
+    h->made.hash_bytes = b == 0 ? 0 : TIDE_NODE_BYTES << (b - 1);
+    h->made.parts = (uint8_t)((n != 0 ? 1u : 0u) | (b != 0 ? 2u : 0u));
+    h->parts_left = h->made.parts;
+}
+
+/* The part of the table made last that has this size; 0: none. */
+TIDE_INLINE uint8_t tideT_part_bit(const struct tide_heap *h, size_t bytes)
+{
+    return bytes == h->made.array_bytes  ? 1u
+           : bytes == h->made.hash_bytes ? 2u
+                                         : 0u;
 }
 
 /* What was made before the attach and is still held. */

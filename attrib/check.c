@@ -220,8 +220,9 @@ void tideT_check_place(struct tide_heap *h)
         const char *ci = tideT_L_ci(L);
         if (ci == NULL || tideT_ci_previous(ci) == NULL)
             return; /* C code of the host below: nothing to follow */
-        node = walk_thread(h, L, node,
-                           is_last && h->top_is_lua ? h->site->pc : NULL);
+        node = walk_thread(
+            h, L, node,
+            is_last && h->top_is_lua ? (const uint32_t *)h->site->at : NULL);
         const lua_State *next = tideT_resumed_by(L);
         if (next == NULL || !runs(next) || is_among(walked, n_walked, next)) {
             if (!is_last)

@@ -90,7 +90,8 @@ static void prepare(struct tide_heap *h)
     h->gc_mask = 0;
     h->gc_word = 0;
     h->link = &tideT_link_invalid;
-    h->root_site = (struct tide_site){.is_native = h->native != NULL};
+    h->root_site =
+        (struct tide_site){.at = h->native != NULL ? tideT_native_at(0) : 0};
     h->site = &h->root_site;
     h->is_detached = false;
     h->is_off = s->is_off;
@@ -152,7 +153,7 @@ static void forget_state(struct tide_heap *h)
     memset(h->open_protos, 0, sizeof h->open_protos);
     memset(h->proto_hits, 0, sizeof h->proto_hits);
     tideT_native_forget(h);
-    h->native_site.is_native = false;
+    h->native_site.at = 0;
     h->g = NULL;
     h->main_L = h->last_L = h->cur_L = h->moving_L = NULL;
     h->main = h->cur = h->compile_thread = NULL;

@@ -32,33 +32,42 @@
 #define TIDE_CELL_WATCHED 1u
 
 /*
-** A place in the program: the innermost frame (function `fn`, called from node
-** `parent`) at `pc`.  Direct-mapped cache; what it says never changes.
+** A place in the program: the innermost frame, called from node `parent`, at an
+** instruction or in a C function.  Direct-mapped cache; what it says never
+** changes.
 */
 struct tide_site {
+    uintptr_t at; /* see tideT_site_at; 0: none */
     uint32_t parent;
     uint32_t node;
-    const void *fn;       /* Proto of a Lua function, or C function */
-    const uint32_t *pc;   /* as saved: behind the instruction; NULL: C */
-    uint32_t cell[4];     /* cells of the node by kind & 3; 0: not known */
-    uint32_t array_bytes; /* table constructor at pc: its parts */
-    uint32_t hash_bytes;
-    uint32_t func;  /* index in FUNCS */
-    uint32_t parts; /* bit 0: has an array part, bit 1: a hash part */
-    bool is_native; /* C frames below it are wanted: never on the fast path */
-    uint8_t reserved[7];
+    uint32_t cell[4]; /* cells of the node by kind & 3; 0: not known */
 };
 
+_Static_assert(sizeof(struct tide_site) == 32, "half a cache line");
+
 /*
-** `fn` of a site whose C frames are wanted: the fast path, which compares it
-** with the function, does not find such a site.  Applied twice it is fn again.
+** What tells the places below a node apart: pc, as Lua saves it (behind the
+** instruction), which tells the function as well, or the C function (pc: NULL).
 */
-TIDE_INLINE const void *tideT_native_fn(const void *fn)
+TIDE_INLINE uintptr_t tideT_site_at(const void *fn, const uint32_t *pc)
 {
-    return (const void *)((uintptr_t)fn ^ (uintptr_t)1 << 63);
+    return pc != NULL ? (uintptr_t)pc : (uintptr_t)fn;
 }
 
-_Static_assert(sizeof(struct tide_site) == 64, "one cache line");
+/*
+** `at` of a C function whose C frames are wanted: the fast path, which compares
+** it with the function, does not find such a site.  Applied twice it is the
+** function again.
+*/
+TIDE_INLINE uintptr_t tideT_native_at(uintptr_t at)
+{
+    return at ^ (uintptr_t)1 << 63;
+}
+
+TIDE_INLINE bool tideT_is_native(const struct tide_site *site)
+{
+    return site->at >> 63 != 0;
+}
 
 /* A prototype that was asked for lately. */
 struct tide_proto_hit {
@@ -119,8 +128,10 @@ TIDE_INLINE size_t tideT_frames_bytes(uint32_t n)
 
 /* What is kept of a prototype: lines of all its instructions. */
 struct tide_proto {
+    const uint32_t *code;
     uint32_t func;
-    int32_t n;         /* instructions */
+    int32_t n_code;    /* instructions */
+    int32_t n;         /* ... whose lines are known: all or none */
     uint32_t bytes;    /* of this block */
     uint32_t n_places; /* sites filled for it; TIDE_PLACES_LOST: anywhere */
     uint32_t max_places;
@@ -166,6 +177,14 @@ struct tide_failure {
 
 #define TIDE_PROTOS_OPEN 64u /* prototypes remembered while compiling */
 
+/* The table constructor at the site, for which a block was made last. */
+struct tide_made {
+    uintptr_t pc; /* behind it; 0: the block was no table */
+    uint32_t array_bytes;
+    uint32_t hash_bytes;
+    uint8_t parts; /* bit 0: has an array part, bit 1: a hash part */
+};
+
 struct tide_heap {
     /* what the fast path reads, in its order */
     const struct tide_ra *ras;
@@ -190,7 +209,8 @@ struct tide_heap {
     bool is_untagged_slow; /* blocks without a kind need a second look */
     bool is_newborn;       /* a coroutine was made, its stack is next */
     bool is_compiling;     /* a prototype was made, no Lua ran since */
-    uint8_t parts_left;    /* parts of the constructor still to come */
+    uint8_t parts_left;    /* of `made`, still to come */
+    struct tide_made made;
 
     struct tide_store store;
 

@@ -18,20 +18,19 @@ TIDE_INLINE bool is_same_pc(const struct tide_heap *h, const struct tide_ra *ra,
                             const uintptr_t *words, const char *ci,
                             unsigned kind, size_t nsize, uint8_t *parts)
 {
-    const struct tide_site *site = h->site;
     if (kind == TIDE_KIND_TABLE) {
-        *parts = (uint8_t)site->parts;
+        *parts = h->made.parts;
         return ra->pc_word != TIDE_NO_WORD &&
                words[ra->pc_word] + (uintptr_t)(intptr_t)ra->pc_bias ==
-                   (uintptr_t)site->pc;
+                   h->made.pc;
     }
     if (kind == TIDE_KIND_STORAGE && h->parts_left != 0) {
-        const uint32_t bit = tideT_part_bit(site, nsize);
+        const uint8_t bit = tideT_part_bit(h, nsize);
         *parts = h->parts_left & (uint8_t)~bit;
         return (h->parts_left & bit) != 0;
     }
     *parts = 0;
-    return tideT_ci_savedpc(ci) == site->pc;
+    return (uintptr_t)tideT_ci_savedpc(ci) == h->site->at;
 }
 
 /* It is called from a known address; no cycle has turned. */
@@ -155,7 +154,8 @@ TIDE_INLINE bool enter_growth(struct tide_heap *h, const struct tide_ra *ra,
     struct tide_site *site = is_linked(h) ? step_near(h, h->cur, &asked) : NULL;
     if (site == NULL)
         return tideT_step(h, ra, words, ptr, TIDE_KIND_STORAGE, nsize);
-    enter_site(h, site, asked.ci, TIDE_KIND_STORAGE, site->pc != NULL);
+    const struct tide_frame *top = &h->cur->frames[h->cur->n_frames] - 1;
+    enter_site(h, site, asked.ci, TIDE_KIND_STORAGE, top->is_lua);
     return true;
 }
 

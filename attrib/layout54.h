@@ -187,6 +187,9 @@ TIDE_INLINE uint32_t tideT_op_ax(uint32_t i)
     return i >> 7;
 }
 
+/* Bits of a NEWTABLE that say how large the table's parts are: k, B and C. */
+#define TIDE_OP_SIZES 0xffff8000u
+
 /* Element count of the array part that a NEWTABLE or SETLIST at pc names. */
 TIDE_INLINE uint32_t tideT_op_count(const uint32_t *pc)
 {

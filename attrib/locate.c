@@ -32,13 +32,19 @@ void tideT_meet_state(struct tide_heap *h)
     tideT_gc_meet(h);
 }
 
+/* Is there an instruction of the prototype before pc? */
+static bool is_in_code(const void *fn, const uint32_t *pc)
+{
+    const uint32_t *code = tideT_proto_code(fn);
+    return pc > code && pc <= code + tideT_proto_sizecode(fn) &&
+           ((uintptr_t)pc & 3) == 0;
+}
+
 /* Does the instruction before pc make the table in the register at top? */
 static bool is_constructor(const lua_State *L, const struct tide_frame *f,
                            const uint32_t *pc)
 {
-    const uint32_t *code = tideT_proto_code(f->fn);
-    if (pc <= code || pc > code + tideT_proto_sizecode(f->fn) ||
-        ((uintptr_t)pc & 3) != 0 || tideT_op(pc[-1]) != TIDE_OP_NEWTABLE)
+    if (!is_in_code(f->fn, pc) || tideT_op(pc[-1]) != TIDE_OP_NEWTABLE)
         return false;
     const long a =
         (tideT_L_top(L) - tideT_ci_func(f->ci)) / (long)TIDE_SLOT_BYTES - 2;
@@ -110,11 +116,10 @@ static const uint32_t *constructor_pc(struct tide_heap *h, const lua_State *L,
 static bool is_part(struct tide_heap *h, const struct tide_frame *f,
                     const void *ptr, size_t bytes)
 {
-    const struct tide_site *site = h->site;
-    if (h->parts_left == 0 || ptr != NULL || site->fn != f->fn ||
-        h->top_ci != f->ci)
+    if (h->parts_left == 0 || ptr != NULL || h->top_ci != f->ci ||
+        !is_in_code(f->fn, (const uint32_t *)h->site->at))
         return false;
-    const uint32_t bit = tideT_part_bit(site, bytes);
+    const uint8_t bit = tideT_part_bit(h, bytes);
     if ((h->parts_left & bit) == 0)
         return false;
     h->parts_left &= (uint8_t)~bit;
@@ -130,12 +135,14 @@ static const uint32_t *effective_pc(struct tide_heap *h,
 {
     const bool is_moving = t->L == h->moving_L;
     const struct tide_frame *f = &t->frames[t->n_frames - 1];
-    if (!f->is_lua)
+    if (!f->is_lua) {
+        h->parts_left = 0;
         return NULL;
+    }
     if (!is_moving && kind == TIDE_KIND_TABLE)
         return constructor_pc(h, t->L, f, ra, words, bytes);
     if (kind == TIDE_KIND_STORAGE && is_part(h, f, ptr, bytes))
-        return h->site->pc;
+        return (const uint32_t *)h->site->at;
     h->parts_left = 0;
     const uint32_t *pc = tideT_ci_savedpc(f->ci);
     if (!is_moving && kind == TIDE_KIND_STORAGE &&
@@ -238,9 +245,9 @@ static bool is_same_c_call(const struct tide_heap *h, const struct tide_ra *ra,
 {
     const lua_State *L =
         ra == NULL ? NULL : (const lua_State *)words[ra->l_word];
-    if (h->cur_L != TIDE_NATIVE_L || !h->native_site.is_native || L == NULL ||
-        L != h->cur->L || tideT_gc_word(h) != h->gc_word || h->wants_clear ||
-        h->is_off)
+    if (h->cur_L != TIDE_NATIVE_L || !tideT_is_native(&h->native_site) ||
+        L == NULL || L != h->cur->L || tideT_gc_word(h) != h->gc_word ||
+        h->wants_clear || h->is_off)
         return false;
     const char *ci = tideT_L_ci(L);
     if (ci == NULL || ci != h->top_ci || !tideT_is_same_call(h, ci) ||
@@ -279,7 +286,7 @@ static enum tide_kind find_place(struct tide_heap *h, const struct tide_ra *ra,
     }
     if (h->g == NULL || h->is_off) {
         rest_at(h, h->is_off ? &h->off_site : &h->root_site);
-        if (h->site->is_native)
+        if (tideT_is_native(h->site))
             tideT_native_place(h, words);
         if (ptr == NULL && osize == 0 && h->g == NULL)
             kind = TIDE_KIND_OTHER;
@@ -305,11 +312,15 @@ static enum tide_kind find_place(struct tide_heap *h, const struct tide_ra *ra,
     if (t->n_frames == 0) {
         place_at_root(h, t);
     } else {
+        const struct tide_frame *f = &t->frames[t->n_frames - 1];
         const uint32_t *pc = effective_pc(h, t, ra, words, ptr, kind, nsize);
         h->site = tideT_shadow_place(h, t, pc);
         remember_place(h, t);
-        if (kind == TIDE_KIND_TABLE && h->top_is_lua)
-            h->parts_left = (uint8_t)h->site->parts;
+        if (kind == TIDE_KIND_TABLE || h->parts_left == 0)
+            tideT_note_made(h, kind == TIDE_KIND_TABLE && h->top_is_lua &&
+                                       is_in_code(f->fn, pc)
+                                   ? pc
+                                   : NULL);
     }
     if (ptr == NULL && osize == 0)
         kind = untagged_kind(h, t, ra, h->last_L, nsize);
@@ -317,7 +328,7 @@ static enum tide_kind find_place(struct tide_heap *h, const struct tide_ra *ra,
         note_made(h, t, kind);
     h->is_untagged_slow = h->is_newborn || tideT_compiles_here(h, t);
     tideT_check_place(h);
-    if (h->site->is_native) {
+    if (tideT_is_native(h->site)) {
         h->native_site = *h->site;
         tideT_native_place(h, words);
     }
@@ -333,7 +344,7 @@ enum tide_kind tideT_locate(struct tide_heap *h, const struct tide_ra *ra,
         tideT_native_place(h, words);
         return ptr == NULL ? tideT_kind_of_tag(osize) : TIDE_KIND_STORAGE;
     }
-    h->native_site.is_native = false;
+    h->native_site.at = 0;
     const enum tide_kind kind = find_place(h, ra, words, ptr, osize, nsize);
     tideT_native_end(h);
     return kind;

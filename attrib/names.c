@@ -344,15 +344,17 @@ struct tide_proto *tideT_proto_find(struct tide_heap *h, const char *proto)
         return (struct tide_proto *)(uintptr_t)*value;
     const uint32_t func = func_of_proto(h, proto);
     /* lines of a chunk without a row of its own are not shown */
-    const int32_t n =
-        func != 0 && func == h->other_chunks ? 0 : tideT_proto_sizecode(proto);
+    const int32_t n_code = tideT_proto_sizecode(proto);
+    const int32_t n = func != 0 && func == h->other_chunks ? 0 : n_code;
     const size_t bytes = sizeof(struct tide_proto) + (size_t)n * 4;
     struct tide_proto *p = tideC_mem_alloc(&h->mem, bytes);
     if (p == NULL) {
         tideC_hashtab_remove(&h->protos, (uint64_t)(uintptr_t)proto, NULL);
         return NULL;
     }
+    p->code = tideT_proto_code(proto);
     p->func = func;
+    p->n_code = n_code;
     p->n = n;
     p->bytes = (uint32_t)bytes;
     tideT_lines_of(proto, p->n, p->lines);
@@ -372,7 +374,7 @@ void tideT_proto_forget(struct tide_heap *h, const char *proto)
     if (!tideC_hashtab_remove(&h->protos, (uint64_t)(uintptr_t)proto, &value))
         return;
     struct tide_proto *p = (struct tide_proto *)(uintptr_t)value;
-    tideT_sites_forget(h, proto, p);
+    tideT_sites_forget(h, p);
     tideT_proto_hit(h, proto)->proto = NULL;
     tideT_proto_free(h, p);
 }

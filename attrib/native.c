@@ -331,9 +331,8 @@ void tideT_native_place(struct tide_heap *h, const uintptr_t *words)
         .sp = (uintptr_t)&words[TIDE_WORD_RA + 1],
         .fp = words[TIDE_WORD_FP],
     };
-    tide_assert(at->node < h->n_nodes && at->pc == NULL);
-    const uintptr_t fn =
-        at->fn == NULL ? 0 : (uintptr_t)tideT_native_fn(at->fn);
+    tide_assert(at->node < h->n_nodes && tideT_is_native(at));
+    const uintptr_t fn = tideT_native_at(at->at);
     bool is_cut = false;
     uint32_t i = 0;
     if (TIDE_UNLIKELY(nat->bytes > PATHS_BYTES))

@@ -189,7 +189,7 @@ struct tide_site *tideT_shadow_place(struct tide_heap *h, struct tide_thread *t,
     char *ci = f->is_new && t->L != h->moving_L ? f->ci : NULL;
     struct tide_site *site = tideT_site(h, f->parent, f->fn, pc, t->L, ci);
     f->pc = pc;
-    if (TIDE_UNLIKELY(site->is_native) &&
+    if (TIDE_UNLIKELY(tideT_is_native(site)) &&
         h->session->options.native == TIDE_NATIVE_ON)
         f->pc = TIDE_NATIVE_PC;
     f->node = site->node;

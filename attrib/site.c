@@ -1,9 +1,8 @@
 /*
 ** site.c: the cache of places.
 **
-** Direct-mapped by (parent node, function, pc).  A hit gives the node, its
-** cells, and what a table constructor there will ask for, without decoding a
-** line or asking the tree.  Entries may be overwritten at any time: only
+** Direct-mapped by (parent node, pc or C function).  A hit gives the node and
+** its cells, without decoding a line or asking the tree.  Entries may be overwritten at any time: only
 ** h->site points into the table, and it always points to the last one used.
 */
 #include <string.h>
@@ -74,30 +73,60 @@ static void note_place(struct tide_heap *h, struct tide_proto *proto,
     proto->n_places = n + 1;
 }
 
-static void forget_places(struct tide_heap *h)
+static bool is_of(const struct tide_proto *proto, const struct tide_site *site)
 {
-    const struct tide_hashtab *t = &h->protos;
-    for (uint32_t i = 0; t->pairs != NULL && i <= t->mask; i++)
-        if (t->pairs[i].key != 0)
-            ((struct tide_proto *)(uintptr_t)t->pairs[i].value)->n_places = 0;
+    return site->at - (uintptr_t)proto->code <=
+           (uintptr_t)proto->n_code * sizeof *proto->code;
 }
 
 /* A site of the table before goes to its new place, if that is free. */
-static void move_site(struct tide_heap *h, const struct tide_site *from)
+static void move_site(struct tide_heap *h, struct tide_site *from,
+                      struct tide_proto *proto)
 {
-    const void *fn = from->is_native ? tideT_native_fn(from->fn) : from->fn;
-    struct tide_site *site = tideT_site_place(h, from->parent, fn, from->pc);
-    if (site->fn != NULL)
-        return;
-    if (from->pc != NULL) {
-        const uint64_t *value =
-            tideC_hashtab_find(&h->protos, (uint64_t)(uintptr_t)fn);
-        if (value == NULL)
-            return;
-        note_place(h, (struct tide_proto *)(uintptr_t)*value,
-                   (uint32_t)(site - h->sites));
+    const uintptr_t at =
+        tideT_is_native(from) ? tideT_native_at(from->at) : from->at;
+    struct tide_site *site = tideT_site_place(h, from->parent, at);
+    if (site->at == 0) {
+        *site = *from;
+        if (proto != NULL)
+            note_place(h, proto, (uint32_t)(site - h->sites));
     }
-    *site = *from;
+    from->at = 0;
+}
+
+/* The sites of a prototype; false: it does not know all of them. */
+static bool move_sites(struct tide_heap *h, struct tide_site *old,
+                       struct tide_proto *proto)
+{
+    const uint32_t n = proto->n_places;
+    proto->n_places = 0;
+    if (n == TIDE_PLACES_LOST)
+        return false;
+    for (uint32_t i = 0; i < n; i++) {
+        struct tide_site *site = &old[proto->places[i]];
+        if (is_of(proto, site))
+            move_site(h, site, proto);
+    }
+    return true;
+}
+
+/*
+** The places that a prototype reads are those of the old table, those that it
+** writes of the new one: there are never more of the second.
+*/
+static void move_all(struct tide_heap *h, struct tide_site *old, uint32_t n_old)
+{
+    const struct tide_hashtab *t = &h->protos;
+    bool know_all = true;
+    for (uint32_t i = 0; t->pairs != NULL && i <= t->mask; i++)
+        if (t->pairs[i].key != 0 &&
+            !move_sites(h, old,
+                        (struct tide_proto *)(uintptr_t)t->pairs[i].value))
+            know_all = false;
+    /* What is left are C functions, or nobody's. */
+    for (uint32_t i = 0; know_all && i < n_old; i++)
+        if (old[i].at != 0)
+            move_site(h, &old[i], NULL);
 }
 
 void tideT_sites_grow(struct tide_heap *h)
@@ -112,91 +141,69 @@ void tideT_sites_grow(struct tide_heap *h)
         return;
     }
     h->n_evicted = 0;
-    forget_places(h);
-    for (uint32_t i = 0; i < n_old; i++)
-        if (old[i].fn != NULL)
-            move_site(h, &old[i]);
+    move_all(h, old, n_old);
     tideC_pages_free(old, n_old * sizeof *old);
 }
 
-/* What a table constructor just before pc allocates. */
-static void note_constructor(struct tide_site *site)
-{
-    const uint32_t *i = site->pc - 1;
-    site->array_bytes = site->hash_bytes = site->parts = 0;
-    if (tideT_op(*i) != TIDE_OP_NEWTABLE)
-        return;
-    const uint32_t n = tideT_op_count(i);
-    const uint32_t b = tideT_op_b(*i);
-    site->array_bytes = n * TIDE_SLOT_BYTES;
-    site->hash_bytes = b == 0 ? 0 : TIDE_NODE_BYTES << (b - 1);
-    site->parts = (n != 0 ? 1u : 0u) | (b != 0 ? 2u : 0u);
-}
-
-void tideT_sites_forget(struct tide_heap *h, const void *fn,
-                        const struct tide_proto *proto)
+void tideT_sites_forget(struct tide_heap *h, const struct tide_proto *proto)
 {
     const bool know_all = proto->n_places != TIDE_PLACES_LOST;
     const uint32_t n = know_all ? proto->n_places : h->n_sites;
     for (uint32_t i = 0; i < n; i++) {
         struct tide_site *site = &h->sites[know_all ? proto->places[i] : i];
-        if (site->fn == fn)
+        if (is_of(proto, site))
             *site = (struct tide_site){0};
     }
     h->cur_L = NULL; /* h->site may have been one of them */
 }
 
-static void fill_lua(struct tide_heap *h, struct tide_site *site)
+/* The function of a Lua site and its line; the site's node. */
+static uint32_t fill_lua(struct tide_heap *h, struct tide_site *site,
+                         const void *fn, const uint32_t *pc)
 {
-    uint32_t line = 0;
-    struct tide_proto *proto = tideT_proto(h, site->fn);
-    site->func = 0;
-    if (proto != NULL) {
-        note_place(h, proto, (uint32_t)(site - h->sites));
-        const uint32_t *code = tideT_proto_code(site->fn);
-        long i = site->pc - code - 1;
-        if (i < 0)
-            i = 0;
-        if (i < proto->n)
-            line = proto->lines[i];
-        site->func = proto->func;
-        if (site->pc > code)
-            note_constructor(site);
+    struct tide_proto *proto = tideT_proto(h, fn);
+    if (proto == NULL) { /* nobody would forget it in time */
+        site->at = 0;
+        site->node = tideT_child(h, site->parent, 0, 0);
+        return 0;
     }
-    site->node = tideT_child(h, site->parent, site->func, line);
+    note_place(h, proto, (uint32_t)(site - h->sites));
+    const long i = pc > proto->code ? pc - proto->code - 1 : 0;
+    const uint32_t line = i < proto->n ? proto->lines[i] : 0;
+    site->node = tideT_child(h, site->parent, proto->func, line);
+    return proto->func;
+}
+
+static uint32_t fill_c(struct tide_heap *h, struct tide_site *site,
+                       const void *fn)
+{
+    const uint32_t func = tideT_func_c(h, fn);
+    site->node = tideT_child(h, site->parent, func, 0);
+    if (h->funcs[func].what == TIDE_P_C &&
+        tideT_native_wants(h, site->parent, fn))
+        site->at = tideT_native_at(site->at);
+    return func;
 }
 
 struct tide_site *tideT_site(struct tide_heap *h, uint32_t parent,
                              const void *fn, const uint32_t *pc,
                              const lua_State *L, char *ci)
 {
-    struct tide_site *site = tideT_site_place(h, parent, fn, pc);
-    if (TIDE_LIKELY(site->pc == pc && site->fn == fn && site->parent == parent))
+    const uintptr_t at = tideT_site_at(fn, pc);
+    struct tide_site *site = tideT_site_place(h, parent, at);
+    if (site->parent == parent &&
+        (TIDE_LIKELY(site->at == at) || site->at == tideT_native_at(at)))
         return site;
-    if (site->is_native && site->fn == tideT_native_fn(fn) &&
-        site->parent == parent)
-        return site;
-    h->n_evicted += site->fn != NULL;
+    h->n_evicted += site->at != 0;
     if (TIDE_UNLIKELY(is_crowded(h)))
         ask_to_grow(h);
-    memset(site, 0, sizeof *site);
     tide_assert(parent < h->n_nodes);
-    site->parent = parent;
-    site->fn = fn;
-    site->pc = pc;
-    if (pc != NULL) {
-        fill_lua(h, site);
-    } else {
-        site->func = tideT_func_c(h, fn);
-        site->node = tideT_child(h, parent, site->func, 0);
-        site->is_native = h->funcs[site->func].what == TIDE_P_C &&
-                          tideT_native_wants(h, parent, fn);
-        if (site->is_native)
-            site->fn = tideT_native_fn(fn);
-    }
-    if (h->funcs[site->func].name == 0 && ci != NULL)
-        tideT_name_from_call(h, site->func, L, ci);
-    tide_assert(site->node < h->n_nodes && site->func < h->n_funcs);
+    *site = (struct tide_site){.at = at, .parent = parent};
+    const uint32_t func =
+        pc != NULL ? fill_lua(h, site, fn, pc) : fill_c(h, site, fn);
+    if (h->funcs[func].name == 0 && ci != NULL)
+        tideT_name_from_call(h, func, L, ci);
+    tide_assert(site->node < h->n_nodes && func < h->n_funcs);
     return site;
 }
 

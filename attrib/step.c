@@ -43,18 +43,27 @@ TIDE_INLINE bool end_frames_to(struct tide_heap *h, struct tide_thread *t,
     return false;
 }
 
+/* The site if the cache has it, else NULL. */
+TIDE_INLINE struct tide_site *cached_site(const struct tide_heap *h,
+                                          uint32_t parent, uintptr_t at)
+{
+    struct tide_site *site = tideT_site_place(h, parent, at);
+    const bool is_it = site->at == at && site->parent == parent;
+    return TIDE_LIKELY(is_it) ? site : NULL;
+}
+
 /* As tideT_shadow_place; NULL, nothing done: C frames of it are wanted. */
 TIDE_INLINE struct tide_site *place_frame(struct tide_heap *h,
                                           struct tide_thread *t,
                                           struct tide_frame *f,
                                           const uint32_t *pc)
 {
-    struct tide_site *site = tideT_site_place(h, f->parent, f->fn, pc);
-    if (TIDE_UNLIKELY(site->pc != pc || site->fn != f->fn ||
-                      site->parent != f->parent)) {
+    struct tide_site *site =
+        cached_site(h, f->parent, tideT_site_at(f->fn, pc));
+    if (TIDE_UNLIKELY(site == NULL)) {
         site =
             tideT_site(h, f->parent, f->fn, pc, t->L, f->is_new ? f->ci : NULL);
-        if (site->is_native)
+        if (tideT_is_native(site))
             return NULL;
     }
     f->pc = pc;
@@ -225,22 +234,13 @@ struct tide_near {
     struct tide_frame *frame;       /* to be the innermost one */
     const struct tide_frame *ended; /* the one that has returned; NULL: none */
     struct tide_site *site;
+    const void *fn;            /* of that frame, */
+    const uint32_t *pc;        /* ... where it is */
     const uint32_t *caller_pc; /* where a new activation was called */
     uint32_t caller_node;
     bool is_new;
     bool is_lua;
 };
-
-/* The site if the cache has it, else NULL. */
-TIDE_INLINE struct tide_site *cached_site(const struct tide_heap *h,
-                                          uint32_t parent, const void *fn,
-                                          const uint32_t *pc)
-{
-    struct tide_site *site = tideT_site_place(h, parent, fn, pc);
-    const bool is_it =
-        site->pc == pc && site->fn == fn && site->parent == parent;
-    return TIDE_LIKELY(is_it) ? site : NULL;
-}
 
 /* Is `ci` on the stack of calls as f has it, not replaced by a tail call? */
 TIDE_INLINE bool is_as_seen(const struct tide_heap *h,
@@ -253,15 +253,14 @@ TIDE_INLINE bool is_as_seen(const struct tide_heap *h,
             tideT_fn_of_slot(tideT_ci_func(ci), &is_lua) == f->fn);
 }
 
-/* Finds the site of near->frame, which runs `fn` and hangs below `parent`. */
+/* Finds the site of near->frame, which hangs below `parent`. */
 TIDE_INLINE bool find_site(const struct tide_heap *h,
                            const struct tide_asked *a, uint32_t parent,
-                           const void *fn, struct tide_near *near)
+                           struct tide_near *near)
 {
-    const uint32_t *pc = NULL;
-    if (near->is_lua && !step_pc(a, &pc))
+    if (near->is_lua && !step_pc(a, &near->pc))
         return false;
-    near->site = cached_site(h, parent, fn, pc);
+    near->site = cached_site(h, parent, tideT_site_at(near->fn, near->pc));
     return near->site != NULL;
 }
 
@@ -280,8 +279,9 @@ TIDE_INLINE bool find_seen(const struct tide_heap *h, struct tide_thread *t,
         near->frame = top;
     }
     near->is_lua = top->is_lua;
+    near->fn = top->fn;
     return is_as_seen(h, top, a->ci) && !top->is_new && !h->is_newborn &&
-           find_site(h, a, top->parent, top->fn, near);
+           find_site(h, a, top->parent, near);
 }
 
 /* The place of a new activation, called by the innermost one or its caller. */
@@ -305,14 +305,14 @@ TIDE_INLINE bool find_call(const struct tide_heap *h, struct tide_thread *t,
     near->caller_node = top->node;
     near->caller_pc = top->is_lua ? tideT_ci_savedpc(caller) : NULL;
     if (near->caller_pc != top->pc) {
-        const struct tide_site *site =
-            cached_site(h, top->parent, top->fn, near->caller_pc);
+        const struct tide_site *site = cached_site(
+            h, top->parent, tideT_site_at(top->fn, near->caller_pc));
         if (TIDE_UNLIKELY(site == NULL))
             return false;
         near->caller_node = site->node;
     }
-    const void *fn = tideT_fn_of_slot(tideT_ci_func(a->ci), &near->is_lua);
-    return find_site(h, a, near->caller_node, fn, near);
+    near->fn = tideT_fn_of_slot(tideT_ci_func(a->ci), &near->is_lua);
+    return find_site(h, a, near->caller_node, near);
 }
 
 /* The shadow stack goes there. */
@@ -331,7 +331,7 @@ TIDE_INLINE void enter_frame(struct tide_heap *h, struct tide_thread *t,
         f[-1].pc = near->caller_pc;
         f[-1].node = near->caller_node;
         f->ci = a->ci;
-        f->fn = site->fn;
+        f->fn = near->fn;
         f->start = clock;
         f->parent = near->caller_node;
         f->is_lua = near->is_lua;
@@ -340,7 +340,7 @@ TIDE_INLINE void enter_frame(struct tide_heap *h, struct tide_thread *t,
         tideT_ci_status(a->ci) |= TIDE_CIST_MARK;
         t->n_frames++;
     }
-    f->pc = site->pc;
+    f->pc = near->pc;
     f->node = site->node;
 }
 
@@ -370,8 +370,9 @@ TIDE_INLINE void enter_site(struct tide_heap *h, struct tide_site *site,
     h->top_ci = ci;
     h->top_closure = tideT_value_ptr(tideT_ci_func(ci));
     h->top_is_lua = is_lua;
-    h->parts_left =
-        kind == TIDE_KIND_TABLE && is_lua ? (uint8_t)site->parts : 0;
+    tideT_note_made(h, kind == TIDE_KIND_TABLE && is_lua
+                           ? (const uint32_t *)site->at
+                           : NULL);
 }
 
 /*
