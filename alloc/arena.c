@@ -19,7 +19,7 @@
 #define RANGE_BYTES     ((size_t)1 << 36)
 #define RANGE_BYTES_MIN ((size_t)1 << 22)
 #define HUGE_BYTES      ((size_t)2 << 20)
-#define HUGE_FROM       ((size_t)4 << 20) /* small heaps stay small */
+#define HUGE_FROM       ((size_t)32 << 20) /* small heaps stay small */
 #define CUT_BYTES       4096u
 #define RUN_BYTES       256u /* first run in the mixed pages, then doubled */
 #define RUNS_MAX        4u   /* ... so many times */

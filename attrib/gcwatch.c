@@ -14,7 +14,7 @@
 #include "check.h"
 #include "session.h"
 
-#define CYCLES_MAX    2048u /* records; then neighbours are joined */
+#define CYCLES_MAX    1024u /* records; then neighbours are joined */
 #define EVENTS_MAX    4096u
 #define LONG_CYCLE_NS 2000000u /* its phases are dated */
 

@@ -14,7 +14,7 @@
 #include "compiler.h"
 
 #define CHUNK_BYTES ((size_t)64 * 1024)
-#define HUGE_BYTES  ((size_t)2 << 20)
+#define HUGE_BYTES  ((size_t)8 << 20)
 #define MIN_SHIFT   4
 
 struct chunk {

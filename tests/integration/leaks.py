@@ -297,7 +297,7 @@ def check_collector(tap, runner):
             "a pause that is too short", report["findings"])
     _, report = runner.run(MANY)
     n = sum(1 + c["joined"] for c in report["gc"]["cycles"])
-    tap.add(len(report["gc"]["cycles"]) <= 2048 and
+    tap.add(len(report["gc"]["cycles"]) <= 1024 and
             n == report["gc"]["Cycles"] > 8192,
             "very many cycles are joined, none is lost",
             (len(report["gc"]["cycles"]), n, report["gc"]["Cycles"]))
