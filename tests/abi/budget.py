@@ -11,11 +11,14 @@ the collector as well.  Counts repeat, times do not.
 """
 import argparse
 import os
-import re
 import shutil
 import subprocess
 import sys
 import tempfile
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(os.path.dirname(HERE), "bench"))
+import callgrind  # noqa: E402
 
 TURNS = 20000
 
@@ -51,28 +54,6 @@ PATHS = (
 )
 
 
-def own_cost(out, path):
-    """Instructions of an object's own code, in a file that callgrind wrote."""
-    names, total, is_object, is_call = {}, 0, False, False
-    with open(out, encoding="utf-8") as file:
-        for line in file:
-            found = re.match(r"ob=(\(\d+\))(?: (.*))?", line)
-            if found:
-                if found.group(2):
-                    names[found.group(1)] = found.group(2)
-                is_object = os.path.realpath(names[found.group(1)]) == path
-            elif line.startswith("calls="):
-                is_call = True  # what follows is the cost of what is called
-            elif re.match(r"[-+*\d]", line):
-                total += int(line.split()[1]) if is_object and not is_call else 0
-                is_call = False
-            else:
-                found = re.match(r"cob=(\(\d+\)) (.*)", line)
-                if found:
-                    names[found.group(1)] = found.group(2)
-    return total
-
-
 def count(host, program, turns, folder):
     out = os.path.join(folder, "callgrind.out")
     with open(os.path.join(folder, "p.lua"), "w", encoding="utf-8") as file:
@@ -81,7 +62,8 @@ def count(host, program, turns, folder):
                     "--callgrind-out-file=" + out, host, "p.lua", str(turns)],
                    cwd=folder, check=True, capture_output=True,
                    env=dict(os.environ, TIDEMARK="out="))
-    return own_cost(out, host)
+    return sum(c.cost for c in callgrind.costs(out)
+               if not c.is_call and os.path.realpath(c.object) == host)
 
 
 def main():

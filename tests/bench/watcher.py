@@ -23,7 +23,6 @@ import argparse
 import collections
 import json
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -32,6 +31,7 @@ import tempfile
 HERE = os.path.dirname(os.path.abspath(__file__))
 SOURCE = os.path.dirname(os.path.dirname(HERE))
 sys.path.insert(0, HERE)
+import callgrind  # noqa: E402
 import catalog  # noqa: E402
 FILES = ("gcwatch.c", "timeline.c", "lives.c", "gclog.c")
 # Inline functions of attrib.h: of the comparison, and of ages at death.
@@ -56,57 +56,7 @@ class Failed(Exception):
     """A run that did not do what it does."""
 
 
-# ---- callgrind's file ------------------------------------------------------
-
-class Names:
-    """Names are written once, with a number in front, then the number."""
-
-    def __init__(self):
-        self.known = {}
-
-    def read(self, text):
-        found = re.match(r"(\(\d+\))(?: (.*))?$", text)
-        if not found:
-            return text
-        if found.group(2) is not None:
-            self.known[found.group(1)] = found.group(2)
-        return self.known[found.group(1)]
-
-
-def events_of(path):
-    """Yields (file of the function, file of the line, line, cost, callee's file
-    or None) for every cost in callgrind's file, and None and the sum."""
-    files, functions = Names(), Names()
-    home = here = callee = None
-    line, is_call = 0, False
-    with open(path, encoding="utf-8", errors="replace") as lines:
-        for text in lines:
-            key, is_key, value = text.rstrip("\n").partition("=")
-            if is_key and key in ("fl", "fi", "fe", "cfi", "cfl"):
-                name = os.path.basename(files.read(value))
-                if key in ("cfi", "cfl"):
-                    callee = name
-                else:
-                    here = name
-                    home = name if key == "fl" else home
-            elif is_key and key in ("fn", "cfn"):
-                functions.read(value)
-                if key == "fn":
-                    here = home
-                elif callee is None:
-                    callee = home
-            elif is_key and key == "calls":
-                is_call = True
-            elif re.match(r"[+\-*\d]", text):
-                at, cost = text.split()[:2]
-                line = (line if at == "*" else line + int(at)
-                        if at[0] in "+-" else int(at))
-                yield home, here, line, int(cost), callee if is_call else None
-                is_call, callee = False, None
-            elif text.startswith("totals:") or text.startswith("summary:"):
-                total = int(text.split()[1])
-    yield None, None, 0, total, None
-
+# ---- what the figures are of -----------------------------------------------
 
 def lines_of(names):
     """The lines of inline functions of attrib.h."""
@@ -126,14 +76,13 @@ def cost_of(path):
     of_word, of_ages = lines_of([WORD_FUNCTION]), lines_of(AGE_FUNCTIONS)
     total = events = 0
     words = collections.defaultdict(collections.Counter)
-    for home, here, line, cost, callee in events_of(path):
-        if home is None:
-            total = cost
-        elif home in FILES:
-            events += cost if callee not in FILES else 0
-        elif callee is None and here == "attrib.h":
-            events += cost if line in of_ages else 0
-            words[home][line] += cost if line in of_word else 0
+    for c in callgrind.costs(path):
+        total += c.cost if not c.is_call else 0
+        if c.home in FILES:
+            events += c.cost if c.callee not in FILES else 0
+        elif not c.is_call and c.here == "attrib.h":
+            events += c.cost if c.line in of_ages else 0
+            words[c.home][c.line] += c.cost if c.line in of_word else 0
     # the least of its lines is one instruction: so often it was run
     compare = 0
     for of in words.values():
