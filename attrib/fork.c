@@ -5,9 +5,10 @@
 ** goes on counting at once: what the child finds in it is of some later moment.
 ** So before a fork the parent notes in private memory what every cell holds,
 ** and the child has that as it was at the fork.  The child then maps the pages
-** for itself and is marked; its first call of the allocator makes the tables
-** its own, with that as inherited, and gives it a file.  A child that never
-** calls it has cost a few mappings and leaves nothing.
+** for itself and is marked.  Its first call of the allocator copies them, since
+** those that it has not written to still are the parent's, makes the tables its
+** own, with that as inherited, and gives it a file.  A child that never calls
+** it has cost a few mappings and leaves nothing.
 **
 ** The list of sessions, for the two sides of a fork, is the only mutable global
 ** of the library.
@@ -136,7 +137,7 @@ static void clear_behind(const struct tide_section *s, size_t used_bytes)
 static void clear_all_behind(struct tide_heap *h)
 {
     const struct tide_section *s = h->sections;
-    clear_behind(&s[TIDE_P_STRINGS], h->head->string_bytes);
+    clear_behind(&s[TIDE_P_STRINGS], h->string_bytes);
     clear_behind(&s[TIDE_P_FUNCS], h->n_funcs * sizeof *h->funcs);
     clear_behind(&s[TIDE_P_OBJECTS], h->n_objects * sizeof *h->objects);
     clear_behind(&s[TIDE_P_NODES], h->n_nodes * sizeof *h->nodes);
@@ -190,9 +191,7 @@ static void link_cells(struct tide_heap *h)
 static void take_note(struct tide_heap *h, const struct tide_fork_note *note)
 {
     struct tide_p_heap *head = h->head;
-    const uint32_t string_bytes = head->string_bytes; /* or some that follow */
     *head = note->head;
-    head->string_bytes = string_bytes;
     head->state = h->is_idle ? TIDE_P_HEAP_CLOSED : TIDE_P_HEAP_OPEN;
     head->n_states = !h->is_idle && head->n_states > head->n_gone;
 }
@@ -223,6 +222,7 @@ static void recount(struct tide_heap *h)
     const struct tide_fork_note *note = h->fork_note;
     if (note != NULL)
         take_note(h, note);
+    h->head->string_bytes = h->string_bytes;
     h->head->n_nodes = h->n_nodes;
     h->head->n_cells = h->n_cells;
     h->head->n_funcs = h->n_funcs;
@@ -249,6 +249,7 @@ void tideT_after_fork(struct tide_session *s)
     s->is_forked = false;
     if (is_first) {
         const int old_errno = errno;
+        tideP_writer_own(s->writer);
         for (struct tide_heap *h = s->heaps; h != NULL; h = h->next)
             recount(h);
         tideT_session_move(s);

@@ -65,7 +65,7 @@ static enum tide_err open_sections(struct tide_heap *h)
 /* String 0 is "", function 0 the root, object 0 none. */
 static bool open_tables(struct tide_heap *h)
 {
-    h->head->string_bytes = 8;
+    h->head->string_bytes = h->string_bytes = 8;
     h->funcs[0].what = TIDE_P_ROOT;
     h->n_funcs = 1;
     TIDE_PUBLISH(&h->head->n_funcs, 1);

@@ -227,7 +227,9 @@ struct tide_heap {
     struct tide_p_cycle *cycles;
     struct tide_p_object *objects;
     struct tide_writer *writer;
-    uint32_t number; /* of the heap in the profile */
+    uint32_t number;       /* of the heap in the profile */
+    uint32_t string_bytes; /* as the head has them: a forked child finds there
+                              what they were at the fork */
     uint32_t n_nodes;
     uint32_t n_cells;
     uint32_t n_funcs;

@@ -21,7 +21,7 @@
 static uint32_t write_string(struct tide_heap *h, const char *text, size_t n)
 {
     struct tide_section *s = &h->sections[TIDE_P_STRINGS];
-    const uint32_t at = h->head->string_bytes;
+    const uint32_t at = h->string_bytes;
     const size_t need = (4 + n + 1 + 3) & ~(size_t)3;
     if (at + need > UINT32_MAX ||
         tideP_section_reserve(h->writer, s, at + need) != TIDE_OK)
@@ -31,7 +31,8 @@ static uint32_t write_string(struct tide_heap *h, const char *text, size_t n)
     memcpy(s->base + at, &length, 4);
     memcpy(s->base + at + 4, text, n);
     s->base[at + 4 + n] = '\0';
-    TIDE_PUBLISH(&h->head->string_bytes, at + (uint32_t)need);
+    h->string_bytes = at + (uint32_t)need;
+    TIDE_PUBLISH(&h->head->string_bytes, h->string_bytes);
     return at;
 }
 
@@ -86,7 +87,7 @@ static uint32_t new_func(struct tide_heap *h, const struct tide_p_func *func)
     struct tide_section *s = &h->sections[TIDE_P_FUNCS];
     const uint32_t i = h->n_funcs;
     tide_assert(func->what < TIDE_P_WHAT_COUNT_);
-    tide_assert(func->name < h->head->string_bytes);
+    tide_assert(func->name < h->string_bytes);
     if (tideP_section_reserve(h->writer, s, ((size_t)i + 1) * sizeof *func) !=
         TIDE_OK)
         return 0;
@@ -303,9 +304,9 @@ static uint32_t source_of(struct tide_heap *h, const char *proto, bool *is_text)
         if (tideC_hashtab_find(&h->strings, key) == NULL)
             return 0;
     }
-    const uint32_t n_before = h->head->string_bytes;
+    const uint32_t n_before = h->string_bytes;
     const uint32_t at = intern(h, text, n);
-    if (h->head->string_bytes != n_before)
+    if (h->string_bytes != n_before)
         h->n_chunks++;
     return at;
 }

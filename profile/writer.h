@@ -139,15 +139,23 @@ void tideP_writer_fork_begin(struct tide_writer *writer);
 void tideP_writer_fork_end(struct tide_writer *writer);
 
 /*
-** In a forked child, before anything is counted: every mapping of the
-** parent's file becomes a private copy in memory at the same address, the
-** descriptor is closed, the parent's file is not touched.  The parent may have
-** gone on since the fork: counts are as they are now, and behind the records
-** that the child knows of there may be newer ones; the caller puts both right.
+** In a forked child: every mapping of the parent's file becomes a private one
+** at the same address, the descriptor is closed, the parent's file is not
+** touched.  Cheap, since most children never count anything: a page that was
+** not written to here still shows what the parent goes on to write.
 ** Errors: NOMEM; sections are then the parent's still and must not be written
 ** to.  Calling it again is allowed.
 */
 enum tide_err tideP_writer_detach(struct tide_writer *writer);
+
+/*
+** After it, before anything is counted: all pages become memory of this process
+** alone.  They are as they are now, not as at the fork: counts may be later
+** ones, and behind the records that the child knows of there may be newer ones;
+** the caller puts both right.  Without memory they stay as they are, and the
+** writer has failed, as with a full disk.  errno is kept.
+*/
+void tideP_writer_own(struct tide_writer *writer);
 
 /*
 ** Moves a writer that records in memory to a file: creates it, copies every

@@ -229,8 +229,7 @@ static enum tide_err make_all_private(struct tide_writer *writer)
 {
     for (struct tide_section *s = writer->sections; s != NULL; s = s->next)
         TIDE_TRY(make_private(s->base, s->ready_bytes, s->ready_bytes));
-    return make_private(writer->header, writer->front_bytes,
-                        TIDE_P_HEADER_BYTES);
+    return TIDE_OK;
 }
 
 /*
@@ -250,8 +249,7 @@ static bool map_all_private(struct tide_writer *writer)
                  (off_t)piece->file_offset) == MAP_FAILED)
             return false;
     }
-    return make_private(writer->header, writer->front_bytes,
-                        TIDE_P_HEADER_BYTES) == TIDE_OK;
+    return true;
 }
 
 static void forget_file(struct tide_writer *writer)
@@ -288,8 +286,12 @@ enum tide_err tideP_writer_detach(struct tide_writer *writer)
     tideP_quiet_enter(&quiet);
     /* Whoever held the lock at the fork does not exist here. */
     __atomic_store_n(&writer->lock, 0, __ATOMIC_RELAXED);
-    const enum tide_err err =
-        map_all_private(writer) ? TIDE_OK : make_all_private(writer);
+    writer->is_borrowed = map_all_private(writer);
+    enum tide_err err =
+        writer->is_borrowed ? TIDE_OK : make_all_private(writer);
+    if (err == TIDE_OK)
+        err = make_private(writer->header, writer->front_bytes,
+                           TIDE_P_HEADER_BYTES);
     if (err == TIDE_OK)
         forget_file(writer);
     writer->is_settled = false;
@@ -297,6 +299,15 @@ enum tide_err tideP_writer_detach(struct tide_writer *writer)
     tideP_quiet_leave(&quiet);
     errno = old_errno;
     return err;
+}
+
+void tideP_writer_own(struct tide_writer *writer)
+{
+    const int old_errno = errno;
+    if (writer->is_borrowed && make_all_private(writer) != TIDE_OK)
+        tideP_writer_latch(writer, ENOMEM);
+    writer->is_borrowed = false;
+    errno = old_errno;
 }
 
 static size_t outside_bytes(const struct tide_writer *writer)

@@ -39,6 +39,7 @@ struct tide_writer {
     bool has_file;     /* there is a file that is ours */
     bool is_finished;  /* nothing is added to it any more */
     bool is_settled;   /* for a fork: the lock is held by who forks */
+    bool is_borrowed;  /* pages may still be those of a parent's file */
     bool is_late;      /* root, user or folder may be others by now */
     bool is_elsewhere; /* the file is in the spare folder */
     pid_t owner_pid;   /* process that may write to it */

@@ -27,7 +27,7 @@ WORKER = dict(CHILD, after=(20, 20))
 GRANDCHILD = {"before": (0, 1000), "parent7": (0, 0), "child": (0, 300),
               "grandchild": (70, 70), "after": (0, 0)}
 
-N_THREADS, N_THREAD_FORKS = 3, 40   # as in hosts/forks.c
+N_THREADS, N_THREAD_FORKS, N_RACES = 3, 40, 60  # as in hosts/forks.c
 
 # mode: (processes, needs root)
 MODES = {
@@ -113,6 +113,29 @@ def check_mode(options, tap, folder, mode, wanted):
             found.remove(like[0])
     for path in paths:
         os.remove(path)
+
+
+def check_race(options, tap, folder):
+    """The parent goes on at once, and its profile grows in the same pages that
+    the child is making its own."""
+    env = dict(os.environ, TIDEMARK="out=forks.%p.tide",
+               LD_PRELOAD=options.library)
+    done = subprocess.run([options.forks, "race"], cwd=folder, env=env,
+                          capture_output=True, text=True, timeout=200)
+    paths = glob.glob(os.path.join(folder, "*.tide"))
+    tap.add((done.returncode, done.stdout, done.stderr) == (0, "fine\n", "")
+            and len(paths) == 1 + N_RACES, "race: a profile for each process",
+            "%s, %s" % (done, paths))
+    checked = [hosts.run([options.tidemark, "check", p], folder)
+               for p in paths]
+    bad = [c.stdout + c.stderr for c in checked if c.returncode != 0]
+    tap.add(not bad, "race: the books of all balance", "".join(bad[:5]))
+    found = [hosts.report(options, folder, p) for p in paths]
+    children = [f for f in found if f and tables(f, "child")[0] == 300]
+    tap.add(len(children) == N_RACES and
+            all(tables(f, "before") == (0, 1000) for f in children),
+            "race: a child has what was there at its fork and what it made",
+            "\n".join(shown(f) for f in found[:5]))
 
 
 def check_threads(options, tap, folder):
@@ -213,6 +236,8 @@ def main():
             check_run(options, tap, folder)
     with tempfile.TemporaryDirectory() as folder:
         check_run_again(options, tap, folder)
+    with tempfile.TemporaryDirectory() as folder:
+        check_race(options, tap, folder)
     with tempfile.TemporaryDirectory() as folder:
         check_threads(options, tap, folder)
     print("1..%d" % tap.n)

@@ -25,6 +25,7 @@
 
 #define N_THREADS      3
 #define N_THREAD_FORKS 40
+#define N_RACES        60
 
 static int gate[2]; /* children wait until its writing end is closed */
 
@@ -259,6 +260,32 @@ static void mode_second(lua_State *L)
     lua_close(L);
 }
 
+/* New lines in the parent and in its children at the same time. */
+static void mode_race(lua_State *L)
+{
+    pid_t pids[N_RACES];
+    char chunk[32];
+    for (int i = 0; i < N_RACES; i++) {
+        pids[i] = fork();
+        must(pids[i] >= 0, "fork");
+        if (pids[i] == 0) {
+            for (volatile int n = 0; n < i * 4000; n++)
+                ;
+            make(L, "=child", 300);
+            exit(0);
+        }
+        for (int k = 0; k < 20; k++) {
+            snprintf(chunk, sizeof chunk, "=parent%d.%d", i, k);
+            make(L, chunk, 1);
+        }
+    }
+    for (int i = 0; i < N_RACES; i++) {
+        int status;
+        must(waitpid(pids[i], &status, 0) == pids[i] && status == 0, "child");
+    }
+    lua_close(L);
+}
+
 static atomic_bool is_over;
 
 /* States come and go. */
@@ -303,13 +330,13 @@ int main(int argc, char **argv)
         const char *name;
         void (*fn)(lua_State *L);
     } modes[] = {
-        {"frees", mode_frees},     {"workers", mode_workers},
-        {"killed", mode_killed},   {"quits", mode_quits},
-        {"closes", mode_closes},   {"daemon", mode_daemon},
-        {"chroot", mode_chroot},   {"user", mode_user},
-        {"idle", mode_idle},       {"own", mode_own},
-        {"again", mode_again},     {"second", mode_second},
-        {"threads", mode_threads},
+        {"frees", mode_frees},   {"workers", mode_workers},
+        {"killed", mode_killed}, {"quits", mode_quits},
+        {"closes", mode_closes}, {"daemon", mode_daemon},
+        {"chroot", mode_chroot}, {"user", mode_user},
+        {"idle", mode_idle},     {"own", mode_own},
+        {"again", mode_again},   {"second", mode_second},
+        {"race", mode_race},     {"threads", mode_threads},
     };
     for (size_t i = 0; i < sizeof modes / sizeof modes[0]; i++) {
         if (argc == 2 && strcmp(argv[1], modes[i].name) == 0) {
