@@ -109,28 +109,58 @@ static bool are_alike(const struct tide_p_cycle *a,
     return a->mode == b->mode && a->cause == b->cause && a->node == b->node;
 }
 
-/* Makes room by joining neighbours: at first only what is alike. */
-static void join_cycles(struct tide_heap *h, bool only_alike)
+/* The later one stands for both. */
+static void join_into(struct tide_heap *h, const struct tide_p_cycle *from,
+                      struct tide_p_cycle *to)
+{
+    to->freed_bytes += from->freed_bytes;
+    to->freed_blocks += from->freed_blocks;
+    to->alloc_bytes += from->alloc_bytes;
+    to->collect_ns += from->collect_ns;
+    to->n_joined += from->n_joined + 1;
+    h->head->n_merged++;
+}
+
+/* Makes room by joining neighbours that are alike, two by two. */
+static void join_alike(struct tide_heap *h)
 {
     struct tide_p_cycle *c = h->cycles;
     const uint32_t n = h->head->n_cycles;
     uint32_t kept = 0;
     for (uint32_t i = 0; i < n; i++) {
-        const bool is_last = i + 1 >= n;
-        if (is_last || (only_alike && !are_alike(&c[i], &c[i + 1]))) {
-            c[kept++] = c[i];
+        if (i + 1 < n && are_alike(&c[i], &c[i + 1])) {
+            join_into(h, &c[i], &c[i + 1]);
+            i++;
+        }
+        c[kept++] = c[i];
+    }
+    TIDE_PUBLISH(&h->head->n_cycles, kept);
+}
+
+/*
+** The same for those of one mode and cause, whatever stands between them and
+** whoever asked: how many there were of each stays exact.
+*/
+static void join_kinds(struct tide_heap *h)
+{
+    struct tide_p_cycle *c = h->cycles;
+    const uint32_t n = h->head->n_cycles;
+    uint32_t open[TIDE_P_MODE_COUNT_][TIDE_P_CAUSE_COUNT_] = {{0}};
+    bool is_joined[CYCLES_MAX] = {false};
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t *first = &open[c[i].mode][c[i].cause]; /* its index + 1 */
+        if (*first == 0) {
+            *first = i + 1;
             continue;
         }
-        struct tide_p_cycle joined = c[i + 1];
-        joined.freed_bytes += c[i].freed_bytes;
-        joined.freed_blocks += c[i].freed_blocks;
-        joined.alloc_bytes += c[i].alloc_bytes;
-        joined.collect_ns += c[i].collect_ns;
-        joined.n_joined += c[i].n_joined + 1;
-        h->head->n_merged++;
-        c[kept++] = joined;
-        i++;
+        join_into(h, &c[*first - 1], &c[i]);
+        is_joined[*first - 1] = true;
+        *first = 0;
     }
+    for (uint32_t i = 0; i < n; i++)
+        if (!is_joined[i])
+            c[kept++] = c[i];
     TIDE_PUBLISH(&h->head->n_cycles, kept);
 }
 
@@ -177,10 +207,11 @@ static void add_cycle(struct tide_heap *h, const struct asker *asker,
                       uint64_t now)
 {
     struct tide_gcwatch *w = &h->gc;
-    if (h->head->n_cycles >= CYCLES_MAX)
-        join_cycles(h, true);
-    if (h->head->n_cycles >= CYCLES_MAX - CYCLES_MAX / 8)
-        join_cycles(h, false);
+    if (h->head->n_cycles >= CYCLES_MAX) {
+        join_alike(h);
+        if (h->head->n_cycles >= CYCLES_MAX - CYCLES_MAX / 8)
+            join_kinds(h);
+    }
     const uint32_t n = h->head->n_cycles;
     tide_assert_internal(n < CYCLES_MAX);
     tide_assert_internal(n == 0 || h->cycles[n - 1].n < h->head->gc_cycle);

@@ -14,6 +14,7 @@ Then: the count of cycles against a __gc sentinel in both modes, what is known
 of collections that are asked for, and the gates of `tidemark check`.
 """
 import argparse
+import collections
 import json
 import os
 import re
@@ -284,6 +285,13 @@ for i = 1, 40000 do
   collectgarbage("step") --@step
 end
 """
+MIXED = """
+for i = 1, 600 do
+  for k = 1, 300 do local t = {k, {}} end
+  if i % 3 == 0 then collectgarbage("collect") end --@full
+  if i % 2 == 0 then collectgarbage("step", 10) end --@step
+end
+"""
 
 
 def check_collector(tap, runner):
@@ -303,6 +311,17 @@ def check_collector(tap, runner):
             (len(report["gc"]["cycles"]), n, report["gc"]["Cycles"]))
     tap.add(abs(sum(c["freed_bytes"] for c in report["gc"]["cycles"]) / 1024 -
                 report["gc"]["ReclaimedKb"]) < 1, "... nor what they freed")
+    _, report = runner.run(MIXED)
+    cycles = report["gc"]["cycles"]
+    asked = collections.Counter()
+    for c in cycles:
+        asked[c["cause"], c["line"]] += 1 + c["joined"]
+    full = asked["explicit", line_of(MIXED, "full")]
+    step = asked["explicit", line_of(MIXED, "step")]
+    tap.add(sum(asked.values()) == report["gc"]["Cycles"] > 3 * len(cycles) and
+            (full, step) == (200, 300),
+            "those that were asked for stay apart, whatever is joined",
+            (len(cycles), report["gc"]["Cycles"], asked))
     _, report = runner.run(STEPPED)
     tap.add(not any("setpause" in f["text"] for f in found(report, "gc")),
             "no longer pause is advised where it is long", report["findings"])
