@@ -16,7 +16,7 @@ static void rest_at(struct tide_heap *h, struct tide_site *site)
     h->site = site;
     h->cur_L = NULL;
     h->top_is_lua = false;
-    h->parts_left = 0;
+    tideT_note_made(h, NULL);
 }
 
 void tideT_meet_state(struct tide_heap *h)
@@ -225,7 +225,7 @@ static void remember_place(struct tide_heap *h, struct tide_thread *t)
 static void place_at_root(struct tide_heap *h, struct tide_thread *t)
 {
     h->site = &h->root_site;
-    h->parts_left = 0;
+    tideT_note_made(h, NULL);
     char *ci = tideT_L_ci(t->L);
     if (ci != NULL)
         tideT_ci_status(ci) |= TIDE_CIST_MARK; /* base_ci never returns */
