@@ -85,7 +85,8 @@ static enum tide_err module_of_object(struct tide_model *model,
     return put_text(model, n > 0 ? text : "C", out);
 }
 
-/* "string.rep" and "string:rep" are of the module string. */
+/* "string.rep" and "string:rep" are of the module string; "lua5.4+0x1f0", an
+   address, and "function <x.lua:1>" are no names. */
 static enum tide_err module_of_name(struct tide_model *model, const char *name,
                                     size_t n, const char *object, uint32_t *out)
 {
@@ -95,7 +96,7 @@ static enum tide_err module_of_name(struct tide_model *model, const char *name,
         if (name[i] == '.' || name[i] == ':')
             cut = i;
     if (cut == 0 || cut >= sizeof text || memchr(name, ' ', n) != NULL ||
-        memchr(name, '<', n) != NULL)
+        memchr(name, '<', n) != NULL || memchr(name, '+', n) != NULL)
         return module_of_object(model, object, out);
     memcpy(text, name, cut);
     return tideR_strtab_put(&model->strings, text, cut, out);

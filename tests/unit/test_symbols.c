@@ -320,6 +320,23 @@ TEST(symbols_models_leave_lua_out_and_keep_its_bytes)
     tideR_model_close(model);
 }
 
+TEST(symbols_a_function_without_a_name_is_of_its_object)
+{
+    struct tide_model *model;
+    struct tide_p_problem problem;
+    begin("/nowhere/lua5.4");
+    const uint32_t c = add_place(TIDE_P_C, 0x10100);
+    syn_func_at(&g_heap, c)->source = syn_string(&g_heap, "lua5.4");
+    add_bytes(syn_node(&g_heap, 0, c, 0), 100);
+    CHECK_EQ(tideR_model_open(finish(), &model, &problem), TIDE_OK);
+    CHECK_EQ(own_of(model, "lua5.4+0x100"), 100);
+    const struct tide_r_func *func = &model->funcs[model->n_funcs - 1];
+    CHECK_STR(
+        tideR_strtab_text(&model->strings, model->groups[func->group].name),
+        "lua5.4");
+    tideR_model_close(model);
+}
+
 TEST(symbols_models_show_lua_when_asked_to)
 {
     const struct tide_r_options options = {.shows_internals = true};
