@@ -29,6 +29,9 @@ GRANDCHILD = {"before": (0, 1000), "parent7": (0, 0), "child": (0, 300),
 
 N_THREADS, N_THREAD_FORKS, N_RACES = 3, 40, 60  # as in hosts/forks.c
 
+# Some profiles end up in /tmp, where another run of this test has its own.
+NAME = "forks%d" % os.getpid()
+
 # mode: (processes, needs root)
 MODES = {
     "frees": ([PARENT, dict(CHILD, before=(0, 0))], False),
@@ -79,16 +82,11 @@ def check_files(options, tap, folder, mode, paths):
 
 
 def check_mode(options, tap, folder, mode, wanted):
-    env = dict(os.environ, TIDEMARK="out=forks.%p.tide,report=none",
-               LD_PRELOAD=options.library)
     plain = hosts.run([options.forks, mode], folder)
     if os.path.isdir(os.path.join(folder, "jail")):
         os.rmdir(os.path.join(folder, "jail"))
-    spare = os.path.join("/tmp", "forks.*.tide")
-    for path in glob.glob(spare):
-        os.remove(path)
-    done = hosts.run(["env", "TIDEMARK=" + env["TIDEMARK"],
-                      "LD_PRELOAD=" + env["LD_PRELOAD"], options.forks, mode],
+    done = hosts.run(["env", "TIDEMARK=out=%s.%%p.tide,report=none" % NAME,
+                      "LD_PRELOAD=" + options.library, options.forks, mode],
                      folder)
     tap.add((plain.returncode, plain.stdout) == (0, "fine\n") and
             (done.returncode, done.stdout) == (0, "fine\n"),
@@ -96,7 +94,7 @@ def check_mode(options, tap, folder, mode, wanted):
             "%s\n%s" % (plain, done))
     paths = glob.glob(os.path.join(folder, "*.tide"))
     if mode == "user":
-        others = glob.glob(spare)
+        others = glob.glob("/tmp/%s.*.tide" % NAME)
         tap.add(len(others) == 1 and others[0] in done.stderr,
                 "user: it is said where the child's profile is",
                 "%s, %s" % (others, done.stderr))
@@ -166,14 +164,15 @@ def check_threads(options, tap, folder):
 
 def check_run(options, tap, folder):
     """`tidemark run` tells of profiles that had to go elsewhere."""
-    done = hosts.run([options.tidemark, "run", "--report", "none", "-o",
-                      "forks.%p.tide", "--", options.forks, "user"], folder)
-    also = re.findall(r"^tidemark: also: (/tmp/forks\.(\d+)\.tide) "
-                      r"\(pid (\d+), ", done.stderr, re.M)
+    out = NAME + ".%p.tide"
+    done = hosts.run([options.tidemark, "run", "--report", "none", "-o", out,
+                      "--", options.forks, "user"], folder)
+    also = re.findall(r"^tidemark: also: (/tmp/%s\.(\d+)\.tide) "
+                      r"\(pid (\d+), " % NAME, done.stderr, re.M)
     tap.add(done.returncode == 0 and len(also) == 1 and
             also[0][1] == also[0][2] and os.path.exists(also[0][0]) and
-            re.search(r"^tidemark: profile: forks\.\d+\.tide$", done.stderr,
-                      re.M), "run: it lists a profile that went elsewhere",
+            re.search(r"^tidemark: profile: %s\.\d+\.tide$" % NAME,
+                      done.stderr, re.M), "run: it lists a profile that went elsewhere",
             done.stderr)
     # of the same name, as if begun later, and of nobody in the next run
     for path, *_ in also:
@@ -182,10 +181,10 @@ def check_run(options, tap, folder):
             file.write(struct.pack("<II", 1, 1))  # pid, parent_pid
             file.seek(64)
             file.write(struct.pack("<Q", 4000000000 * 10**9))
-    again = hosts.run([options.tidemark, "run", "--report", "none", "-o",
-                       "forks.%p.tide", "--", options.forks, "frees"], folder)
+    again = hosts.run([options.tidemark, "run", "--report", "none", "-o", out,
+                       "--", options.forks, "frees"], folder)
     tap.add(again.returncode == 0 and
-            "also: /tmp/forks" not in again.stderr and also,
+            "also: /tmp/" + NAME not in again.stderr and also,
             "run: not one of another run", again.stderr)
     for path, *_ in also:
         os.remove(path)

@@ -176,6 +176,9 @@ static void mode_closes(lua_State *L)
 /* The state is used by the daemon only; its name for the profile is relative */
 static void mode_daemon(lua_State *L)
 {
+    int life[2]; /* the daemon's: its end is seen here, it is nobody's child */
+    char c;
+    must(pipe(life) == 0, "pipe");
     const pid_t pid = fork();
     if (pid == 0) {
         if (fork() != 0)
@@ -187,8 +190,9 @@ static void mode_daemon(lua_State *L)
     }
     waitpid(pid, NULL, 0);
     close(gate[0]);
+    close(life[1]);
     go_on(L);
-    usleep(300000);
+    must(read(life[0], &c, 1) == 0, "the daemon's end");
     end(L, 0, 0);
 }
 
