@@ -15,6 +15,8 @@ import time
 import hosts
 
 N_RUNS = 3
+PATIENCE_S = 60  # only a fault takes that long
+LATE_S = 5       # in which gdb comes as far as waiting for Lua
 
 # Calls functions of Lua all the time, until there is a file "stop".
 BUSY = """local kept, n = {}, 0
@@ -32,9 +34,21 @@ until stop
 print("ended", n == 0, #kept)
 """
 
-IDLE = """io.read("l")
+IDLE = """io.stdout:setvbuf("no")
+print("idle")
+io.read("l")
 print("read on")
 """
+
+
+def wait_for(condition):
+    """What it comes to be, when it is true in time."""
+    until = time.monotonic() + PATIENCE_S
+    while True:
+        got = condition()
+        if got or time.monotonic() > until:
+            return got
+        time.sleep(0.02)
 
 
 class Target:
@@ -45,16 +59,23 @@ class Target:
         self.process = subprocess.Popen(
             command, cwd=folder, stdin=stdin, stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT, text=True)
-        time.sleep(0.3)
 
     def wait_until_busy(self):
         """Until busy.lua is in its loop, however slow the machine is."""
         ready = os.path.join(self.folder, "ready")
-        until = time.monotonic() + 60
-        while not os.path.exists(ready) and time.monotonic() < until:
-            time.sleep(0.02)
+        wait_for(lambda: os.path.exists(ready))
         if os.path.exists(ready):
             os.remove(ready)
+
+    def wait_until_idle(self):
+        """Until idle.lua has said so and sleeps in its call of read."""
+        self.process.stdout.readline()
+        wait_for(lambda: self.state() == "S")
+
+    def state(self):
+        with open("/proc/%d/stat" % self.process.pid, encoding="ascii",
+                  errors="replace") as file:
+            return file.read().rpartition(")")[2].split()[0]
 
     def end(self, text=None):
         """(status, output) once it has been told to end."""
@@ -62,7 +83,7 @@ class Target:
             with open(os.path.join(self.folder, "stop"), "w"):
                 pass
         try:
-            out, _ = self.process.communicate(text, timeout=60)
+            out, _ = self.process.communicate(text, timeout=PATIENCE_S)
         except subprocess.TimeoutExpired:
             self.process.kill()
             out, _ = self.process.communicate()
@@ -71,8 +92,15 @@ class Target:
         return self.process.returncode, out
 
 
-def attach(options, folder, pid, *more):
-    return hosts.run([options.tidemark, "attach", *more, str(pid)], folder)
+def attach(options, folder, pid, *more, seconds=PATIENCE_S):
+    return hosts.run([options.tidemark, "attach", "--timeout", str(seconds),
+                      *more, str(pid)], folder)
+
+
+def made_in(options, folder, path):
+    """Tables that the hot line of busy.lua has made."""
+    return hosts.tables(hosts.report(options, folder, path), "busy.lua",
+                        4)[0] // hosts.TABLE
 
 
 def can_trace(options, folder):
@@ -98,16 +126,16 @@ def check_busy(options, tap, folder):
             again = attach(options, folder, pid)
             tap.add(again.returncode == 1 and "has the library already" in
                     again.stderr, "not twice", again)
-        time.sleep(0.2)
+        wait_for(lambda at=path: made_in(options, folder, at) > 1000)
         ended = target.end()
         tap.add(ended == (0, "ended\tfalse\t49\n"),
                 "run %d: the program ends as it would" % n, ended)
         got = hosts.run([options.tidemark, "check", path], folder)
         tap.add(got.returncode == 0, "run %d: the profile is sound" % n, got)
-        found = hosts.report(options, folder, path)
-        made = hosts.tables(found, "busy.lua", 4)[0] // hosts.TABLE
+        made = made_in(options, folder, path)
         tap.add(made > 1000, "run %d: the hot line" % n, made)
-        if n == 0 and found:
+        found = hosts.report(options, folder, path) if n == 0 else None
+        if found:
             tap.add(found["run"]["tier"] == "exact" and
                     found["totals"]["before_attach_bytes"] > 0,
                     "what was there before is counted apart",
@@ -116,7 +144,8 @@ def check_busy(options, tap, folder):
 
 def check_idle(options, tap, folder):
     target = Target([options.lua, "idle.lua"], folder, subprocess.PIPE)
-    got = attach(options, folder, target.process.pid, "--timeout", "1")
+    target.wait_until_idle()
+    got = attach(options, folder, target.process.pid, seconds=LATE_S)
     tap.add(got.returncode == 1 and "called no function of Lua in time" in
             got.stderr, "idle: it is said", got)
     ended = target.end("x\n")
@@ -124,19 +153,23 @@ def check_idle(options, tap, folder):
 
 
 def check_refused(options, tap, folder):
-    others = [("a program without Lua", ["sleep", "20"],
-               "exports no function of Lua")]
+    others = [("a program without Lua", ["sleep", "100"],
+               "exports no function of Lua", PATIENCE_S)]
     if options.hidden:
         others.append(("a host with hidden symbols",
                        [options.hidden, "busy.lua"],
-                       "does not export its functions"))
-    for name, why in (("lua5.1", "is not 5.4"), ("lua5.3", "is not 5.4"),
-                      ("luajit", "called no function of Lua in time")):
+                       "does not export its functions", PATIENCE_S))
+    for name, why, seconds in (
+            ("lua5.1", "is not 5.4", PATIENCE_S),
+            ("lua5.3", "is not 5.4", PATIENCE_S),
+            ("luajit", "called no function of Lua in time", LATE_S)):
         if shutil.which(name):
-            others.append((name, [name, "busy.lua"], why))
-    for name, command, why in others:
+            others.append((name, [name, "busy.lua"], why, seconds))
+    for name, command, why, seconds in others:
         target = Target(command, folder)
-        got = attach(options, folder, target.process.pid, "--timeout", "2")
+        if command[0] != "sleep":
+            target.wait_until_busy()
+        got = attach(options, folder, target.process.pid, seconds=seconds)
         tap.add(got.returncode == 1 and why in got.stderr,
                 "%s: it is said" % name, got)
         if command[0] == "sleep":
