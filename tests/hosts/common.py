@@ -8,6 +8,7 @@ import sys
 import time
 
 TABLE = 56          # bytes of a table without its storage
+PATIENCE_S = 60     # only a fault takes that long
 N_HOT = 500         # tables that one call of hot() makes, on HOT_LINE
 HOT_LINE = 4
 
@@ -75,11 +76,11 @@ class Place:
             env["LD_PRELOAD"] = self.library
         return env
 
-    def run(self, command, is_profiled=False, seconds=60, **more):
+    def run(self, command, is_profiled=False, **more):
         try:
             return subprocess.run(command, cwd=self.folder, text=True,
                                   capture_output=True, errors="replace",
-                                  stdin=subprocess.DEVNULL, timeout=seconds,
+                                  stdin=subprocess.DEVNULL, timeout=120,
                                   env=self.env(is_profiled, **more))
         except subprocess.TimeoutExpired:
             return subprocess.CompletedProcess(command, 124, "",
@@ -113,18 +114,38 @@ class Place:
         return self.run([self.tidemark, "check", path])
 
 
-def stop(server, signal_number, seconds=10):
-    """Ends a server; its exit status, None when it had to be killed."""
+def session_of(pid):
+    """The session of a process, None when it has ended."""
+    try:
+        with open("/proc/%s/stat" % pid, encoding="ascii",
+                  errors="replace") as f:
+            fields = f.read().rpartition(")")[2].split()
+    except OSError:
+        return None
+    return None if fields[0] == "Z" else int(fields[3])
+
+
+def is_gone(server):
+    """All its processes: workers and helpers may outlive their master."""
+    return not any(name.isdigit() and session_of(name) == server.pid
+                   for name in os.listdir("/proc"))
+
+
+def stop(server, signal_number):
+    """Ends a server, to its last process, which closes its profile; its exit
+    status, None when it had to be killed."""
     server.send_signal(signal_number)
     try:
-        return server.wait(seconds)
+        status = server.wait(PATIENCE_S)
     except subprocess.TimeoutExpired:
         server.kill()
         server.wait()
-        return None
+        status = None
+    wait_for(lambda: is_gone(server))
+    return status
 
 
-def wait_for(condition, seconds=15):
+def wait_for(condition, seconds=PATIENCE_S):
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         got = condition()

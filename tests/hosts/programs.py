@@ -239,8 +239,7 @@ def darktable(tap, place):
             ["darktable-cli", "in.ppm", "out.png", "--core", "--library",
              ":memory:", "--configdir", place.path("cfg"), "--cachedir",
              place.path("cache"), "--disable-opencl", "--luacmd",
-             "dofile('%s')" % place.path("work.lua")], is_profiled,
-            seconds=120)
+             "dofile('%s')" % place.path("work.lua")], is_profiled)
         try:
             with open(place.path("out.png"), "rb") as f:
                 pixels = png_pixels(f.read())

@@ -69,15 +69,9 @@ def is_open(port):
         return s.connect_ex(("127.0.0.1", port)) == 0
 
 
-def wait_until_gone(port):
-    """Workers end after their master: the next one must not be taken for
-    them."""
-    common.wait_for(lambda: not is_open(port))
-
-
 def get(port, path="/x"):
     with urllib.request.urlopen("http://127.0.0.1:%d%s" % (port, path),
-                                timeout=10) as answer:
+                                timeout=common.PATIENCE_S) as answer:
         return answer.status, answer.read()
 
 
@@ -116,22 +110,18 @@ end)
                               place.path("haproxy.cfg")], is_profiled)
         up = common.wait_for(lambda: is_open(port))
         answers = [get(port) for _ in range(30)] if up else []
-        status = None  # a master that has just started drops signals
         for _ in range(5 if "-W" in flags else 0):
-            try:
+            try:  # a master that has just started drops signals
                 server.send_signal(signal.SIGUSR1)
-                status = server.wait(2)
+                server.wait(2)
                 break
             except subprocess.TimeoutExpired:
                 pass
-        if status is None:
-            status = common.stop(server, signal.SIGUSR1)
-        wait_until_gone(port)
+        status = common.stop(server, signal.SIGUSR1)
         tap.add(answers == [(200, b"made 500")] * 30 and status is not None,
                 "%s, %s: it answers and ends" % (
                     host, "profiled" if is_profiled else "plain"),
                 "%s %s\n%s" % (status, answers[:3], place.log()))
-    common.wait_for(lambda: False, 0.5)
     paths = common.check_profiles(tap, place, host, 30, n_closed=3)
     tap.add(bool(paths), "%s: it has a profile" % host)
 
@@ -168,7 +158,6 @@ def lighttpd_run(tap, place, host, port, n_requests, is_profiled):
     up = common.wait_for(lambda: is_open(port))
     answers = [get(port) for _ in range(n_requests)] if up else []
     status = common.stop(server, signal.SIGTERM)
-    wait_until_gone(port)
     name = "profiled" if is_profiled else "plain"
     tap.add(answers == [(200, b"made 500")] * n_requests and
             status is not None, "%s, %s: it answers and ends" % (host, name),
@@ -274,10 +263,6 @@ end
                 "failed" in got[1].stdout + got[1].stderr,
                 "%s, %s: it knows passwords" % (
                     host, "profiled" if is_profiled else "plain"), got)
-    common.wait_for(lambda: not any(
-        place.folder in line for line in subprocess.run(
-            ["ps", "ax", "-o", "args"], capture_output=True,
-            text=True).stdout.splitlines()), 5)
     common.check_profiles(tap, place, host, 2)
 
 
@@ -310,7 +295,6 @@ function lease() end
             "%s %s" % (status, place.log()))
         if os.path.exists(place.path("pid")):
             os.remove(place.path("pid"))
-    common.wait_for(lambda: False, 0.3)
     paths = common.check_profiles(tap, place, "dnsmasq", 3)
     tap.add(1 <= len(paths) <= 2, "dnsmasq: its helper has a profile", paths)
 
@@ -358,7 +342,6 @@ end
         up = common.wait_for(lambda: is_open(port))
         answers = [get(port) for _ in range(50)] if up else []
         status = common.stop(server, signal.SIGTERM)
-        wait_until_gone(port)
         tap.add(answers == [(200, b"made 500")] * 50 and status == 0,
                 "apache, %s: it answers and ends" % (
                     "profiled" if is_profiled else "plain"),
@@ -369,7 +352,8 @@ end
 # ---- ncat (its Lua is 5.4 from Debian 13 on) --------------------------------
 
 def answer_of(port):
-    with socket.create_connection(("127.0.0.1", port), timeout=10) as s:
+    with socket.create_connection(("127.0.0.1", port),
+                                  timeout=common.PATIENCE_S) as s:
         got = b""
         while True:
             more = s.recv(4096)
