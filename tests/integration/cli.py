@@ -18,6 +18,7 @@ import sys
 import tempfile
 import time
 
+PATIENCE_S = 60  # only a fault takes that long
 LOOP = "local t = {} while true do t[#t % 100 + 1] = {} end"
 HELPED = ["run", "report", "check", "doctor"]
 
@@ -359,10 +360,10 @@ def check_children(cli):
                "no Lua state was profiled")
 
 
-def wait_for(cli, pattern, seconds=60):
+def wait_for(cli, pattern):
     """Until a file is there; a program is then under way."""
-    end = time.time() + seconds
-    while time.time() < end:
+    end = time.monotonic() + PATIENCE_S
+    while time.monotonic() < end:
         found = glob.glob(cli.path(pattern))
         if found:
             return found
@@ -399,7 +400,7 @@ def check_signals(cli):
         wait_for(cli, "ready")
         process.send_signal(number)
         try:
-            _, err = process.communicate(timeout=30)
+            _, err = process.communicate(timeout=PATIENCE_S)
         except subprocess.TimeoutExpired:
             stop(process)
             err = b"it went on"
@@ -414,9 +415,20 @@ def check_signals(cli):
                         stdin=subprocess.DEVNULL)
     wait_for(cli, "ready")
     process.send_signal(signal.SIGHUP)
-    process.communicate(timeout=60)
+    process.communicate(timeout=PATIENCE_S)
     cli.tap.add(process.returncode == 5, "an ignored signal stays ignored",
                 process.returncode)
+
+
+def report_beyond(cli, profile, before):
+    """The report, once more than so many bytes were allocated; the program may
+    have to wait for its turn."""
+    end = time.monotonic() + PATIENCE_S
+    while True:
+        got = json.loads(cli("report", "--json", profile).stdout)
+        if got["totals"]["alloc_bytes"] > before or time.monotonic() > end:
+            return got
+        time.sleep(0.01)
 
 
 def check_live(cli):
@@ -428,19 +440,18 @@ def check_live(cli):
     cli.tap.add(len(found) == 1, "a running program has a profile", found)
     before = 0
     for _ in range(3):
-        got = json.loads(cli("report", "--json", found[0]).stdout)
+        got = report_beyond(cli, found[0], before)
         now = got["totals"]["alloc_bytes"]
         cli.tap.add(not got["run"]["complete"] and now > before and
                     sum(r["alloc_bytes"] for r in got["lines"]) > 0,
                     "it is reported, and goes on", (before, now))
         before = now
-        time.sleep(0.05)
     cli.expect("text of a running program", cli("report", found[0]), 0, "^$",
                "note: the profile was not finished")
     cli.expect("check of a running program", cli("check", found[0]), 0, "^$",
                "whole, running; sums not compared")
     os.kill(int(found[0].split(".")[0]), signal.SIGKILL)
-    process.communicate(timeout=30)
+    process.communicate(timeout=PATIENCE_S)
     cli.tap.add(process.returncode == 128 + 9, "it can be killed",
                 process.returncode)
     cli.expect("check of a killed program", cli("check", found[0]), 0, "^$",
@@ -455,16 +466,16 @@ def check_job_control(cli):
     pid, status = os.waitpid(process.pid, os.WUNTRACED)
     is_stopped = os.WIFSTOPPED(status)
     os.kill(process.pid, signal.SIGCONT)
-    process.communicate(timeout=30)
+    process.communicate(timeout=PATIENCE_S)
     cli.tap.add(pid == process.pid and is_stopped and
                 process.returncode == 6, "stop and continue",
                 "%s %s" % (status, process.returncode))
 
 
-def read_terminal(fd, wanted, seconds=60):
+def read_terminal(fd, wanted):
     text = b""
-    end = time.time() + seconds
-    while time.time() < end and wanted not in text:
+    end = time.monotonic() + PATIENCE_S
+    while time.monotonic() < end and wanted not in text:
         if not select.select([fd], [], [], 0.1)[0]:
             continue
         try:

@@ -69,8 +69,8 @@ class Program:
         self.tidemark = options.tidemark
 
     def ctl(self, *words):
-        return hosts.run([self.tidemark, "ctl", str(self.child.pid),
-                          *words], self.folder)
+        return hosts.run([self.tidemark, "ctl", "--timeout", str(PATIENCE_S),
+                          str(self.child.pid), *words], self.folder)
 
     def stats(self):
         got = self.ctl("stats", "--json")
@@ -146,7 +146,7 @@ def check_steady(options, tap, folder):
                         (("stop",), "not recording\n"),
                         (("mark", "off"), "marked\n"),
                         (("start",), "recording\n")):
-        got = p.ctl("--timeout", str(PATIENCE_S), *words)
+        got = p.ctl(*words)
         tap.add(got.returncode == 0 and got.stdout == says,
                 "a steady program: %s" % words[0], got)
     for is_on in (False, True):
@@ -185,10 +185,10 @@ def check_marks(options, tap, folder):
     tap.add(got.stdout == "counting anew\n" and before[0]["marks"] == 2 and
             before[1] > 0 and after[0]["marks"] == 0 and after[1] == 0,
             "counting anew", (got, before, after))
-    many = [subprocess.Popen([options.tidemark, "ctl", str(p.child.pid),
-                              "mark", "m%d" % i], cwd=folder,
-                             stdout=subprocess.PIPE, text=True)
-            for i in range(6)]
+    many = [subprocess.Popen([options.tidemark, "ctl", "--timeout",
+                              str(PATIENCE_S), str(p.child.pid), "mark",
+                              "m%d" % i], cwd=folder, text=True,
+                             stdout=subprocess.PIPE) for i in range(6)]
     answers = [m.communicate(timeout=PATIENCE_S)[0] for m in many]
     tap.add(answers == ["marked\n"] * 6 and p.stats()["marks"] == 6,
             "several at once take turns", (answers, p.stats()))
