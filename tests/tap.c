@@ -19,7 +19,7 @@
 #include <unistd.h>
 
 #define TAP_SKIP_STATUS 77
-#define TAP_SECONDS     60u
+#define TAP_SECONDS     300u
 
 static struct tap_test *g_first; /* all tests, in order */
 static struct tap_test **g_end = &g_first;

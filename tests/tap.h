@@ -18,7 +18,7 @@
 **     ./test_units NAME...    these tests, in this process: for a debugger
 **     ./test_units --list     their names
 **
-** TIDE_TEST_SECONDS in the environment sets the limit (default 60).
+** TIDE_TEST_SECONDS in the environment sets the limit (default 300).
 */
 #ifndef TIDE_TAP_H
 #define TIDE_TAP_H

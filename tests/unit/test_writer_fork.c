@@ -234,7 +234,7 @@ static void *grow_in_thread(void *arg)
 static void child_of_a_busy_parent(void *arg)
 {
     struct family *f = arg;
-    alarm(20);
+    alarm(100);
     CHECK_EQ(tideP_writer_detach(f->writer), TIDE_OK);
     memset(f->section->base, 0xcc, f->section->ready_bytes);
     CHECK_EQ(
