@@ -18,17 +18,22 @@ struct host {
     struct tide_session *session;
     struct tide_heap *heap;
     lua_State *L;
-    char options[512];
-    const char *path;
+    const char *path;               /* of the profile */
+    struct tide_p_control *control; /* for a test that commands it */
 };
 
-/* name  of the profile, in the folder of the test */
-static inline void open_host(struct host *host, const char *name)
+/* more  options, each with a comma before it */
+static inline void open_session(struct host *host, const char *more)
 {
-    host->path = scratch_path(name);
-    snprintf(host->options, sizeof host->options, "out=%s", host->path);
-    CHECK_EQ(tide_session_open(host->options, NULL, NULL, &host->session),
-             TIDE_OK);
+    char options[512];
+    host->path = scratch_path("host.tide");
+    snprintf(options, sizeof options, "out=%s%s", host->path, more);
+    CHECK_EQ(tide_session_open(options, NULL, NULL, &host->session), TIDE_OK);
+}
+
+static inline void open_host(struct host *host, const char *more)
+{
+    open_session(host, more);
     host->L = tide_newstate(host->session, &host->heap);
     CHECK(host->L != NULL);
     luaL_openlibs(host->L);
@@ -36,7 +41,8 @@ static inline void open_host(struct host *host, const char *name)
 
 static inline void run(struct host *host, const char *text)
 {
-    CHECK_EQ(luaL_dostring(host->L, text), LUA_OK);
+    if (luaL_dostring(host->L, text) != LUA_OK)
+        tap_fail(__FILE__, __LINE__, "%s", lua_tostring(host->L, -1));
 }
 
 /* The profile, which is sound. */
@@ -48,6 +54,7 @@ static inline struct tide_profile *close_host(struct host *host)
     tide_heap_close(host->heap);
     tide_session_close(host->session);
     CHECK_EQ(tideP_reader_open(host->path, &profile, &problem), TIDE_OK);
+    CHECK_STR(tideP_reader_problem(profile)->text, "");
     CHECK_EQ(tideP_check(profile, true, NULL, NULL), 0);
     return profile;
 }

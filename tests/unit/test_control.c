@@ -8,58 +8,20 @@
 #include <sys/mman.h>
 #include <sys/wait.h>
 
-#include <lauxlib.h>
-#include <lualib.h>
-
-#include "../../include/tidemark.h"
-#include "../../profile/reader.h"
-#include "../tap.h"
-#include "scratch.h"
+#include "host.h"
 
 #define TABLE_BYTES 56u
 
-struct host {
-    struct tide_session *session;
-    struct tide_heap *heap;
-    lua_State *L;
-    const char *path;
-    struct tide_p_control *control; /* mapped once more, as others do */
-};
-
-static void open_host(struct host *host, const char *more)
+/* Its control block is mapped once more, as others do. */
+static void open_commanded(struct host *host, const char *more)
 {
-    char options[512];
-    host->path = scratch_path("control.tide");
-    snprintf(options, sizeof options, "out=%s%s", host->path, more);
-    CHECK_EQ(tide_session_open(options, NULL, NULL, &host->session), TIDE_OK);
-    host->L = tide_newstate(host->session, &host->heap);
-    CHECK(host->L != NULL);
-    luaL_openlibs(host->L);
+    open_host(host, more);
     const int fd = open(host->path, O_RDWR);
     struct tide_p_header *header = mmap(
         NULL, TIDE_P_HEADER_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     CHECK(fd >= 0 && header != MAP_FAILED);
     close(fd);
     host->control = tideP_control(header);
-}
-
-static struct tide_profile *close_host(struct host *host)
-{
-    struct tide_profile *profile;
-    struct tide_p_problem problem;
-    lua_close(host->L);
-    tide_heap_close(host->heap);
-    tide_session_close(host->session);
-    CHECK_EQ(tideP_reader_open(host->path, &profile, &problem), TIDE_OK);
-    CHECK_STR(tideP_reader_problem(profile)->text, "");
-    CHECK_EQ(tideP_check(profile, true, NULL, NULL), 0);
-    return profile;
-}
-
-static void run(struct host *host, const char *text)
-{
-    if (luaL_dostring(host->L, text) != LUA_OK)
-        tap_fail(__FILE__, __LINE__, "%s", lua_tostring(host->L, -1));
 }
 
 static uint32_t ask(struct host *host, uint32_t command, const char *argument)
@@ -100,7 +62,7 @@ static uint64_t tables_on(const struct tide_profile *profile, uint32_t line)
 TEST(control_starts_and_stops)
 {
     struct host host;
-    open_host(&host, ",start=manual");
+    open_commanded(&host, ",start=manual");
     CHECK_EQ(host.control->is_off, 1);
     run(&host, "function make(n) for i = 1, n do\n\n\nkept[#kept + 1] = {}\n"
                "end end kept = {} make(7)");
@@ -119,7 +81,7 @@ TEST(control_starts_and_stops)
 TEST(control_marks_and_counts_anew)
 {
     struct host host;
-    open_host(&host, "");
+    open_commanded(&host, "");
     run(&host, "function make(n) for i = 1, n do\n\n\nkept[#kept + 1] = {}\n"
                "end end kept = {} make(100)");
     command(&host, TIDE_P_COMMAND_MARK, "early", TIDE_OK, "marked");
@@ -141,7 +103,7 @@ TEST(control_resets_every_state_on_its_own_time)
 {
     struct host host;
     struct tide_heap *second;
-    open_host(&host, "");
+    open_commanded(&host, "");
     lua_State *M = tide_newstate(host.session, &second);
     luaL_openlibs(M);
     CHECK(luaL_dostring(M, "t = {} for i = 1, 20 do t[i] = {} end") == LUA_OK);
@@ -165,7 +127,7 @@ TEST(control_saves_into_the_folder_of_the_profile)
                                       "..", "a\nb", ".tide",  "x/"};
     struct host host;
     char want[600], name[300];
-    open_host(&host, "");
+    open_commanded(&host, "");
     run(&host, "kept = {} for i = 1, 10 do\n\n\nkept[i] = {}\nend");
     snprintf(want, sizeof want, "%s/copy.tide", scratch_dir());
     command(&host, TIDE_P_COMMAND_SAVE, "copy", TIDE_OK, want);
@@ -181,7 +143,7 @@ TEST(control_saves_into_the_folder_of_the_profile)
     memset(name, 'n', sizeof name);
     name[sizeof name - 1] = '\0';
     command(&host, TIDE_P_COMMAND_SAVE, name, TIDE_ERR_ARG, NULL);
-    command(&host, TIDE_P_COMMAND_SAVE, "control", TIDE_ERR_ARG,
+    command(&host, TIDE_P_COMMAND_SAVE, "host", TIDE_ERR_ARG,
             "that is the profile itself");
     snprintf(want, sizeof want, "%s/folder.tide", scratch_dir());
     CHECK(mkdir(want, 0700) == 0);
@@ -193,7 +155,7 @@ TEST(control_saves_into_the_folder_of_the_profile)
 TEST(control_survives_what_anybody_writes)
 {
     struct host host;
-    open_host(&host, "");
+    open_commanded(&host, "");
     const uint32_t commands[] = {TIDE_P_COMMAND_COUNT_, 77, UINT32_MAX,
                                  0x80000000u};
     for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
@@ -227,7 +189,7 @@ TEST(control_is_not_in_copies_nor_in_children)
 {
     struct host host;
     struct tide_p_control copied;
-    open_host(&host, ",start=manual");
+    open_commanded(&host, ",start=manual");
     command(&host, TIDE_P_COMMAND_MARK, "x", TIDE_OK, "marked");
     const char *copy = scratch_path("copy.tide");
     CHECK_EQ(tide_session_save(host.session, copy), TIDE_OK);
@@ -270,7 +232,7 @@ static int is_answered(lua_State *L)
 TEST(control_is_heard_where_the_collector_is_stopped)
 {
     struct host host;
-    open_host(&host, "");
+    open_commanded(&host, "");
     asking = &host;
     lua_register(host.L, "ask_now", ask_now);
     lua_register(host.L, "is_answered", is_answered);
@@ -290,7 +252,7 @@ TEST(control_is_heard_where_the_collector_is_stopped)
 TEST(control_a_signal_switches_at_the_next_allocation)
 {
     struct host host;
-    open_host(&host, ",start=manual,signal=USR1");
+    open_commanded(&host, ",start=manual,signal=USR1");
     run(&host, "function make(n) for i = 1, n do\n\n\nkept[#kept + 1] = {}\n"
                "end end kept = {} make(5)");
     CHECK_EQ(host.control->signal, SIGUSR1);
@@ -314,9 +276,9 @@ TEST(control_a_signal_does_what_was_asked_for)
 {
     struct host host;
     char want[600];
-    open_host(&host, ",signal=USR2,on_signal=save");
+    open_commanded(&host, ",signal=USR2,on_signal=save");
     for (int i = 1; i <= 2; i++) {
-        snprintf(want, sizeof want, "%s/control.save%d.tide", scratch_dir(), i);
+        snprintf(want, sizeof want, "%s/host.save%d.tide", scratch_dir(), i);
         CHECK(access(want, F_OK) != 0);
         raise(SIGUSR2);
         run(&host, "local t = {}");
@@ -324,7 +286,7 @@ TEST(control_a_signal_does_what_was_asked_for)
     }
     tideP_reader_close(close_host(&host));
     signal(SIGHUP, SIG_DFL); /* nohup has it ignored */
-    open_host(&host, ",signal=HUP,on_signal=mark");
+    open_commanded(&host, ",signal=HUP,on_signal=mark");
     raise(SIGHUP);
     run(&host, "local t = {}");
     struct tide_profile *profile = close_host(&host);
@@ -347,7 +309,7 @@ TEST(control_a_handler_of_the_host_stays)
     struct host host;
     struct sigaction now;
     signal(SIGUSR1, host_handler);
-    open_host(&host, ",signal=USR1"); /* says so */
+    open_commanded(&host, ",signal=USR1"); /* says so */
     CHECK(sigaction(SIGUSR1, NULL, &now) == 0);
     CHECK(now.sa_handler == host_handler);
     CHECK_EQ(host.control->signal, 0);
@@ -364,7 +326,7 @@ TEST(control_a_handler_that_the_host_sets_later_is_its_own)
 {
     struct host host;
     struct sigaction now;
-    open_host(&host, ",signal=USR1");
+    open_commanded(&host, ",signal=USR1");
     signal(SIGUSR1, host_handler);
     raise(SIGUSR1);
     run(&host, "local t = {}");
@@ -379,7 +341,7 @@ TEST(control_a_signal_wakes_for_a_command)
 {
     struct host host;
     const union sigval word = {.sival_int = (int)TIDE_P_CONTROL_WAKE};
-    open_host(&host, ",signal=USR1");
+    open_commanded(&host, ",signal=USR1");
     const uint32_t number = ask(&host, TIDE_P_COMMAND_MARK, "now");
     sigqueue(getpid(), SIGUSR1, word);
     run(&host, "local t = {}");

@@ -16,7 +16,7 @@ TEST(gcwatch_stats_are_the_allocator_s)
 {
     struct host host;
     struct tide_gc_stats before, after;
-    open_host(&host, "gc.tide");
+    open_host(&host, "");
     run(&host, "collectgarbage()");
     tide_gc_stats(host.heap, &before);
     run(&host, "for i = 1, 20000 do local t = {i} end");
@@ -36,7 +36,7 @@ TEST(gcwatch_stats_are_the_allocator_s)
 TEST(gcwatch_collections_back_to_back_are_all_seen)
 {
     struct host host;
-    open_host(&host, "gc.tide");
+    open_host(&host, "");
     struct tide_gc_stats before, after;
     collect(&host);
     tide_gc_stats(host.heap, &before);
@@ -65,7 +65,7 @@ TEST(gcwatch_collections_back_to_back_are_all_seen)
 TEST(gcwatch_calls_in_finalizers_belong_to_the_outer_one)
 {
     struct host host;
-    open_host(&host, "gc.tide");
+    open_host(&host, "");
     tide_gc_begin(host.session, host.L, LUA_GCCOLLECT);
     tide_gc_begin(host.session, host.L, LUA_GCSTEP);
     tide_gc_end(host.session, host.L);
@@ -80,7 +80,7 @@ TEST(gcwatch_calls_in_finalizers_belong_to_the_outer_one)
 TEST(gcwatch_stops_and_modes_are_noted)
 {
     struct host host;
-    open_host(&host, "gc.tide");
+    open_host(&host, "");
     run(&host, "collectgarbage('stop') local t = {}"
                "collectgarbage('restart') t = {}"
                "collectgarbage('generational') t = {}"
@@ -118,7 +118,7 @@ static void set_parameter(struct host *host, int what, int percent)
 TEST(gcwatch_parameters_that_were_zero_change_as_others)
 {
     struct host host;
-    open_host(&host, "gc.tide");
+    open_host(&host, "");
     set_parameter(&host, LUA_GCSETPAUSE, 0);
     set_parameter(&host, LUA_GCSETPAUSE, 300);
     set_parameter(&host, LUA_GCSETSTEPMUL, 0);
@@ -136,7 +136,7 @@ TEST(gcwatch_parameters_that_were_zero_change_as_others)
 TEST(gcwatch_a_step_is_no_restart)
 {
     struct host host;
-    open_host(&host, "gc.tide");
+    open_host(&host, "");
     run(&host, "collectgarbage('stop')"
                "for i = 1, 50 do local t = {{}, {}} collectgarbage('step') end "
                "collectgarbage('restart') local t = {}");
@@ -149,7 +149,7 @@ TEST(gcwatch_a_step_is_no_restart)
 TEST(gcwatch_survivors_are_what_lives)
 {
     struct host host;
-    open_host(&host, "gc.tide");
+    open_host(&host, "");
     run(&host, "keep = {} for r = 1, 60 do keep[r] = string.rep('k', 1000 + r)"
                " for i = 1, 100 do local t = {i} end collectgarbage() end");
     struct tide_profile *profile = close_host(&host);
@@ -175,7 +175,7 @@ TEST(gcwatch_survivors_are_what_lives)
 TEST(gcwatch_a_reset_begins_anew)
 {
     struct host host;
-    open_host(&host, "gc.tide");
+    open_host(&host, "");
     run(&host, "for i = 1, 30 do collectgarbage() local t = {} end");
     CHECK_EQ(tide_session_reset(host.session), TIDE_OK);
     run(&host, "for i = 1, 3 do collectgarbage() local t = {} end");
@@ -197,7 +197,7 @@ TEST(gcwatch_states_one_after_the_other_add_up)
 {
     struct host host;
     struct tide_gc_stats before, after;
-    open_host(&host, "gc.tide");
+    open_host(&host, "");
     tide_gc_stats(host.heap, &before); /* opening libraries takes some */
     for (int i = 0; i < 5; i++) {
         for (int k = 0; k < 4; k++)
@@ -268,7 +268,7 @@ static void check_ages_of(const struct tide_p_view *view, unsigned survived)
 TEST(gcwatch_ages_at_death_are_exact)
 {
     struct host host;
-    open_host(&host, "gc.tide");
+    open_host(&host, "");
     run(&host, ageing);
     struct tide_profile *profile = close_host(&host);
     const struct tide_p_view *view = tideP_reader_heap(profile, 0);
@@ -280,14 +280,8 @@ TEST(gcwatch_ages_at_death_are_exact)
 /* The same where every block is of the system's allocator: the slow path. */
 TEST(gcwatch_ages_do_not_depend_on_the_path)
 {
-    struct host host = {.path = scratch_path("gc.tide")};
-    snprintf(host.options, sizeof host.options, "out=%s,backend=system",
-             host.path);
-    CHECK_EQ(tide_session_open(host.options, NULL, NULL, &host.session),
-             TIDE_OK);
-    host.L = tide_newstate(host.session, &host.heap);
-    CHECK(host.L != NULL);
-    luaL_openlibs(host.L);
+    struct host host;
+    open_host(&host, ",backend=system");
     run(&host, ageing);
     struct tide_profile *profile = close_host(&host);
     const struct tide_p_view *view = tideP_reader_heap(profile, 0);
@@ -299,7 +293,7 @@ TEST(gcwatch_ages_do_not_depend_on_the_path)
 TEST(gcwatch_a_reset_forgets_ages)
 {
     struct host host;
-    open_host(&host, "gc.tide");
+    open_host(&host, "");
     run(&host, ageing);
     CHECK_EQ(tide_session_reset(host.session), TIDE_OK);
     struct tide_profile *profile = close_host(&host);
@@ -329,7 +323,7 @@ static bool is_about(uint32_t n, uint32_t least)
 TEST(gcwatch_only_cells_that_need_them_have_more_records)
 {
     struct host host;
-    open_host(&host, "gc.tide");
+    open_host(&host, "");
     run(&host, "collectgarbage() collectgarbage('stop')\n"
                "keep = {}\n"
                "fill = load(string.rep('keep[#keep + 1] = {}\\n', 1000))\n");
@@ -359,7 +353,7 @@ TEST(gcwatch_only_cells_that_need_them_have_more_records)
 TEST(gcwatch_closed_states_have_no_ages)
 {
     struct host host;
-    open_host(&host, "gc.tide");
+    open_host(&host, "");
     run(&host, "keep = {}\nfor i = 1, 50 do keep[i] = {} end\n"
                "collectgarbage() collectgarbage() collectgarbage()");
     lua_close(host.L);
@@ -379,7 +373,7 @@ TEST(gcwatch_closed_states_have_no_ages)
 TEST(gcwatch_a_table_that_grows_survives)
 {
     struct host host;
-    open_host(&host, "gc.tide");
+    open_host(&host, "");
     run(&host, "set = {}\nfor r = 1, 12 do for i = 1, 100 do\n"
                "set[r + i / 128] = true\nend collectgarbage() end");
     struct tide_profile *profile = close_host(&host);

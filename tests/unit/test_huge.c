@@ -25,7 +25,7 @@ static const struct tide_p_huge *find(const struct tide_p_view *view,
 TEST(huge_blocks_are_told_from_many_small_ones)
 {
     struct host host;
-    open_host(&host, "huge.tide");
+    open_host(&host, "");
     run(&host, "local s\n"
                "for i = 1, 5000 do\n"
                "s = string.rep('x', i == 3000 and 1 << 20 or 50) .. i\n"
@@ -49,7 +49,7 @@ TEST(huge_blocks_are_told_from_many_small_ones)
 TEST(huge_blocks_below_the_least_have_no_record)
 {
     struct host host;
-    open_host(&host, "huge.tide");
+    open_host(&host, "");
     run(&host, "local a = string.rep('x', (256 << 10) - 64)");
     struct tide_profile *profile = close_host(&host);
     CHECK_EQ(tideP_reader_heap(profile, 0)->n_huge, 0);
@@ -60,7 +60,7 @@ TEST(huge_blocks_below_the_least_have_no_record)
 TEST(huge_blocks_that_grow_count_each_time)
 {
     struct host host;
-    open_host(&host, "huge.tide");
+    open_host(&host, "");
     run(&host, "local t = {}\n"
                "for i = 1, 70000 do\n"
                "t[i] = i\n"
@@ -79,7 +79,7 @@ TEST(huge_blocks_that_grow_count_each_time)
 TEST(huge_blocks_belong_to_the_kind_they_turn_out_to_be)
 {
     struct host host;
-    open_host(&host, "huge.tide");
+    open_host(&host, "");
     run(&host, "local t = {}\n"
                "for i = 1, 140000 do\n"
                "t[i] = 'k' .. i\n"
@@ -98,7 +98,7 @@ TEST(huge_blocks_belong_to_the_kind_they_turn_out_to_be)
 TEST(huge_blocks_are_bounded_and_the_largest_stay)
 {
     struct host host;
-    open_host(&host, "huge.tide");
+    open_host(&host, "");
     run(&host, "for i = 1, 40 do\n"
                "  local size = (300 + 7 * (i * 17 % 40)) << 10\n"
                "  load(('\\n'):rep(i + 9) .. 'local a, b = ... '\n"
@@ -123,7 +123,7 @@ TEST(huge_blocks_are_bounded_and_the_largest_stay)
 TEST(huge_blocks_are_forgotten_with_all_else)
 {
     struct host host;
-    open_host(&host, "huge.tide");
+    open_host(&host, "");
     run(&host, "kept = string.rep('x', 1 << 20)");
     CHECK_EQ(tide_session_reset(host.session), TIDE_OK);
     run(&host, "local b = string.rep('x', 300 << 10)");
@@ -140,7 +140,7 @@ TEST(huge_blocks_after_a_mark_are_not_of_it)
     struct host host;
     struct tide_profile *profile;
     struct tide_p_problem problem;
-    open_host(&host, "huge.tide");
+    open_host(&host, "");
     run(&host, "local a = string.rep('x', 300 << 10)");
     CHECK_EQ(tide_session_mark(host.session, "then"), TIDE_OK);
     run(&host, "\nlocal b = string.rep('x', 400 << 10)");

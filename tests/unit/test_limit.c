@@ -5,58 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <lauxlib.h>
-#include <lualib.h>
-
 #include "../../attrib/attrib.h"
-#include "../../include/tidemark.h"
-#include "../../profile/reader.h"
-#include "../tap.h"
-#include "scratch.h"
+#include "host.h"
 
 #define MIB ((uint64_t)1 << 20)
-
-struct host {
-    struct tide_session *session;
-    struct tide_heap *heap;
-    lua_State *L;
-    const char *path;
-};
-
-static void open_session(struct host *host, const char *more)
-{
-    char options[512];
-    host->path = scratch_path("limit.tide");
-    snprintf(options, sizeof options, "out=%s%s", host->path, more);
-    CHECK_EQ(tide_session_open(options, NULL, NULL, &host->session), TIDE_OK);
-}
-
-static void open_host(struct host *host, const char *more)
-{
-    open_session(host, more);
-    host->L = tide_newstate(host->session, &host->heap);
-    CHECK(host->L != NULL);
-    luaL_openlibs(host->L);
-}
-
-static struct tide_profile *close_host(struct host *host)
-{
-    struct tide_profile *profile;
-    struct tide_p_problem problem;
-    lua_close(host->L);
-    tide_heap_close(host->heap);
-    tide_session_close(host->session);
-    CHECK_EQ(tideP_reader_open(host->path, &profile, &problem), TIDE_OK);
-    CHECK_STR(tideP_reader_problem(profile)->text, "");
-    CHECK_EQ(tideP_check(profile, true, NULL, NULL), 0);
-    return profile;
-}
-
-static void run(struct host *host, const char *text)
-{
-    if (luaL_dostring(host->L, text) != LUA_OK)
-        tap_fail(__FILE__, __LINE__, "%s", lua_tostring(host->L, -1));
-}
 
 static uint64_t global(struct host *host, const char *name)
 {
