@@ -9,6 +9,7 @@
 #include "../../profile/reader.h"
 #include "../../report/model.h"
 #include "../tap.h"
+#include "damage.h"
 #include "scratch.h"
 #include "synthetic.h"
 #include "walk.h"
@@ -225,17 +226,7 @@ TEST(mark_of_a_failure_has_every_cell)
 static void damage(const char *path, enum tide_p_section id, size_t offset,
                    uint32_t word)
 {
-    size_t bytes = 0;
-    uint64_t at = 0;
-    unsigned char *file = scratch_read(path, &bytes);
-    const struct tide_p_header *header = (void *)file;
-    const struct tide_p_extent *e = (void *)(file + TIDE_P_HEADER_BYTES);
-    for (uint32_t i = 0; i < header->n_extents && at == 0; i++)
-        if (e[i].heap == 0 && e[i].section == id)
-            at = (uint64_t)e[i].page * TIDE_P_PAGE;
-    free(file);
-    CHECK(at != 0);
-    scratch_patch(path, at + offset, &word, sizeof word);
+    scratch_patch(path, section_at(path, 0, id) + offset, &word, sizeof word);
 }
 
 static void check_damaged(enum tide_p_section id, size_t offset, uint32_t word,

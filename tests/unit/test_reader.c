@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "../tap.h"
+#include "damage.h"
 #include "scratch.h"
 #include "synthetic.h"
 #include "walk.h"
@@ -71,35 +72,6 @@ static const char *make_compact(uint64_t seed)
     scratch_patch(path, offsetof(struct tide_p_header, flags), &flags, 4);
     return path;
 }
-
-/* Where a section of a compact profile begins in the file. */
-static uint64_t section_at(const char *path, uint32_t heap,
-                           enum tide_p_section id)
-{
-    size_t bytes = 0;
-    uint64_t at = 0;
-    unsigned char *file = scratch_read(path, &bytes);
-    const struct tide_p_header *header = (void *)file;
-    const struct tide_p_extent *e = (void *)(file + TIDE_P_HEADER_BYTES);
-    for (uint32_t i = 0; i < header->n_extents; i++)
-        if (e[i].heap == heap && e[i].section == id)
-            at = (uint64_t)e[i].page * TIDE_P_PAGE;
-    free(file);
-    CHECK(at != 0);
-    return at;
-}
-
-/* Overwrites one field of a record of heap 0 in a compact profile. */
-#define PATCH(path, id, record, index, field, value)                           \
- do {                                                                          \
-  struct record patch_;                                                        \
-  memset(&patch_, 0, sizeof patch_);                                           \
-  patch_.field = (value);                                                      \
-  scratch_patch(path,                                                          \
-                section_at(path, 0, id) + (index) * sizeof patch_ +            \
-                    offsetof(struct record, field),                            \
-                &patch_.field, sizeof patch_.field);                           \
- } while (0)
 
 #define PATCH_HEADER(path, field, value)                                       \
  do {                                                                          \

@@ -8,6 +8,7 @@
 #include "../../profile/merge.h"
 #include "../../profile/reader.h"
 #include "../tap.h"
+#include "damage.h"
 #include "scratch.h"
 #include "synthetic.h"
 #include "walk.h"
@@ -46,17 +47,8 @@ static const char *make(void)
 static void patch_head(const char *path, size_t offset, const void *value,
                        size_t value_bytes)
 {
-    size_t bytes = 0;
-    uint64_t at = 0;
-    unsigned char *file = scratch_read(path, &bytes);
-    const struct tide_p_header *header = (void *)file;
-    const struct tide_p_extent *e = (void *)(file + TIDE_P_HEADER_BYTES);
-    for (uint32_t i = 0; i < header->n_extents; i++)
-        if (e[i].section == TIDE_P_HEAD)
-            at = (uint64_t)e[i].page * TIDE_P_PAGE;
-    free(file);
-    CHECK(at != 0);
-    scratch_patch(path, at + offset, value, value_bytes);
+    scratch_patch(path, section_at(path, 0, TIDE_P_HEAD) + offset, value,
+                  value_bytes);
 }
 
 static void patch_cell(const char *path, uint32_t i, uint32_t cell)

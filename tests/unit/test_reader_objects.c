@@ -8,6 +8,7 @@
 
 #include "../../profile/reader.h"
 #include "../tap.h"
+#include "damage.h"
 #include "scratch.h"
 #include "synthetic.h"
 #include "walk.h"
@@ -29,34 +30,6 @@ static struct tide_profile *damaged(const char *path, const char *text)
     CHECK_STR(tideP_reader_problem(profile)->text, text);
     return profile;
 }
-
-/* Where a section of the only heap begins in a saved file. */
-static uint64_t section_at(const char *path, enum tide_p_section id)
-{
-    size_t bytes = 0;
-    uint64_t at = 0;
-    unsigned char *file = scratch_read(path, &bytes);
-    const struct tide_p_header *header = (void *)file;
-    const struct tide_p_extent *e = (void *)(file + TIDE_P_HEADER_BYTES);
-    for (uint32_t i = 0; i < header->n_extents; i++)
-        if (e[i].section == id)
-            at = (uint64_t)e[i].page * TIDE_P_PAGE;
-    free(file);
-    CHECK(at != 0);
-    return at;
-}
-
-/* Overwrites one 32-bit field of a record. */
-static void patch(const char *path, enum tide_p_section id, size_t offset,
-                  uint32_t value)
-{
-    scratch_patch(path, section_at(path, id) + offset, &value, sizeof value);
-}
-
-#define PATCH(path, id, record, index, field, value)                           \
- patch(path, id,                                                               \
-       (index) * sizeof(struct record) + offsetof(struct record, field),       \
-       value)
 
 /* A saved profile with two objects, and functions at places in them. */
 static const char *make_with_objects(void)
@@ -210,7 +183,7 @@ static uint32_t rest_in(const char *path, uint32_t cell)
     unsigned char *data = scratch_read(path, &bytes);
     struct tide_p_cell record;
     memcpy(&record,
-           data + section_at(path, TIDE_P_CELLS) + cell * sizeof record,
+           data + section_at(path, 0, TIDE_P_CELLS) + cell * sizeof record,
            sizeof record);
     free(data);
     CHECK(record.rest != 0);
