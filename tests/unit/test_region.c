@@ -276,25 +276,27 @@ TEST(region_of_a_coroutine_is_its_own)
     tideP_reader_close(profile);
 }
 
+static const char outlasting[] = "function f()\n"
+                                 "  push('a') push('b')\n"
+                                 "  reset()\n"
+                                 "  make()\n"
+                                 "  stop()\n"
+                                 "  make()\n"
+                                 "  push('c')\n"
+                                 "  start()\n"
+                                 "  make()\n"
+                                 "  assert(pop() == 'c')\n"
+                                 "  make()\n"
+                                 "  assert(pop() == 'b') assert(pop() == 'a')\n"
+                                 "  assert(pop() == 'error')\n"
+                                 "  make()\n"
+                                 "end\n";
+
 TEST(region_outlasts_reset_and_a_stop)
 {
     open_host("");
-    run("local function f()\n"
-        "  push('a') push('b')\n"
-        "  reset()\n"
-        "  make()\n"
-        "  stop()\n"
-        "  make()\n"
-        "  push('c')\n"
-        "  start()\n"
-        "  make()\n"
-        "  assert(pop() == 'c')\n"
-        "  make()\n"
-        "  assert(pop() == 'b') assert(pop() == 'a')\n"
-        "  assert(pop() == 'error')\n"
-        "  make()\n"
-        "end\n"
-        "f() f()\n"
+    run(outlasting);
+    run("f() f()\n"
         /* a kept region must not come back for a later call */
         "local function g(pushes) if pushes then push('g') end reset() end\n"
         "g(true)\n"
@@ -306,22 +308,8 @@ TEST(region_outlasts_reset_and_a_stop)
     CHECK_EQ(made_outside(profile), 1);
     tideP_reader_close(profile);
     open_host("");
-    run("local function f()\n"
-        "  push('a') push('b')\n"
-        "  reset()\n"
-        "  make()\n"
-        "  stop()\n"
-        "  make()\n"
-        "  push('c')\n"
-        "  start()\n"
-        "  make()\n"
-        "  assert(pop() == 'c')\n"
-        "  make()\n"
-        "  assert(pop() == 'b') assert(pop() == 'a')\n"
-        "  assert(pop() == 'error')\n"
-        "  make()\n"
-        "end\n"
-        "f()\n");
+    run(outlasting);
+    run("f()\n");
     profile = close_host();
     CHECK_EQ(made_below(profile, "[region] a/[region] b"), 2);
     CHECK_EQ(made_below(profile, "[region] b/[region] c"), 1);
