@@ -16,7 +16,6 @@ import hosts
 
 N_RUNS = 3
 PATIENCE_S = 60  # only a fault takes that long
-LATE_S = 5       # in which gdb comes as far as waiting for Lua
 
 # Calls functions of Lua all the time, until there is a file "stop".
 BUSY = """local kept, n = {}, 0
@@ -106,18 +105,22 @@ def made_in(options, folder, path):
 def can_trace(options, folder):
     """gdb may be forbidden, as in many containers."""
     target = Target(["sleep", "100"], folder)
-    got = attach(options, folder, target.process.pid)
+    got = attach(options, folder, target.process.pid, seconds=10)
     target.process.kill()
     target.process.communicate()
     return "may not be traced" not in got.stderr
 
 
 def check_busy(options, tap, folder):
+    """Also how long one may have to wait for Lua: gdb itself takes its time."""
+    slowest = 0
     for n in range(N_RUNS):
         target = Target([options.lua, "busy.lua"], folder)
         target.wait_until_busy()
         pid = target.process.pid
+        start = time.monotonic()
         got = attach(options, folder, pid, "-o", "%n.%p.tide")
+        slowest = max(slowest, time.monotonic() - start)
         path = os.path.join(folder, "%s.%d.tide" % (
             os.path.basename(options.lua), pid))
         tap.add(got.returncode == 0 and path in got.stderr,
@@ -140,21 +143,22 @@ def check_busy(options, tap, folder):
                     found["totals"]["before_attach_bytes"] > 0,
                     "what was there before is counted apart",
                     found["totals"])
+    return 2 + int(3 * slowest)
 
 
-def check_idle(options, tap, folder):
+def check_idle(options, tap, folder, late_s):
     target = Target([options.lua, "idle.lua"], folder, subprocess.PIPE)
     target.wait_until_idle()
-    got = attach(options, folder, target.process.pid, seconds=LATE_S)
+    got = attach(options, folder, target.process.pid, seconds=late_s)
     tap.add(got.returncode == 1 and "called no function of Lua in time" in
             got.stderr, "idle: it is said", got)
     ended = target.end("x\n")
     tap.add(ended == (0, "read on\n"), "idle: the program goes on", ended)
 
 
-def check_refused(options, tap, folder):
+def check_refused(options, tap, folder, late_s):
     others = [("a program without Lua", ["sleep", "100"],
-               "exports no function of Lua", PATIENCE_S)]
+               "exports no function of Lua", late_s)]
     if options.hidden:
         others.append(("a host with hidden symbols",
                        [options.hidden, "busy.lua"],
@@ -162,7 +166,7 @@ def check_refused(options, tap, folder):
     for name, why, seconds in (
             ("lua5.1", "is not 5.4", PATIENCE_S),
             ("lua5.3", "is not 5.4", PATIENCE_S),
-            ("luajit", "called no function of Lua in time", LATE_S)):
+            ("luajit", "called no function of Lua in time", late_s)):
         if shutil.which(name):
             others.append((name, [name, "busy.lua"], why, seconds))
     for name, command, why, seconds in others:
@@ -223,9 +227,9 @@ def main():
             print("ok %d - attaching # SKIP no gdb, or it may not trace" %
                   tap.n)
         else:
-            check_busy(options, tap, folder)
-            check_idle(options, tap, folder)
-            check_refused(options, tap, folder)
+            late_s = check_busy(options, tap, folder)
+            check_idle(options, tap, folder, late_s)
+            check_refused(options, tap, folder, late_s)
     print("1..%d" % tap.n)
     return 1 if tap.n_failed else 0
 
