@@ -15,6 +15,10 @@ import subprocess
 import sys
 import tempfile
 
+sys.path.insert(0, os.path.dirname(os.path.dirname(
+    os.path.abspath(__file__))))
+from tap import Tap  # noqa: E402
+
 WORK = """
 local kept = {}
 local function step(i)
@@ -30,21 +34,10 @@ io.stdout:write("done\\n") io.stdout:flush()
 """
 
 
-class Faults:
+class Faults(Tap):
     def __init__(self, options):
-        self.options, self.n, self.n_failed = options, 0, 0
-        self.folder = ""
-
-    def add(self, is_ok, name, why=""):
-        self.n += 1
-        self.n_failed += not is_ok
-        print("%sok %d - %s" % ("" if is_ok else "not ", self.n, name))
-        for line in [] if is_ok else str(why).splitlines():
-            print("# " + line)
-
-    def skip(self, name, why):
-        self.n += 1
-        print("ok %d - %s # SKIP %s" % (self.n, name, why))
+        super().__init__()
+        self.options, self.folder = options, ""
 
     def script(self, text):
         with open(os.path.join(self.folder, "work.lua"), "w",
@@ -242,8 +235,7 @@ def main():
                   unnoticed):
         with tempfile.TemporaryDirectory() as faults.folder:
             check(faults)
-    print("1..%d" % faults.n)
-    return 1 if faults.n_failed else 0
+    return faults.end()
 
 
 if __name__ == "__main__":

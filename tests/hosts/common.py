@@ -7,6 +7,10 @@ import subprocess
 import sys
 import time
 
+sys.path.insert(0, os.path.dirname(os.path.dirname(
+    os.path.abspath(__file__))))
+from tap import Tap  # noqa: E402
+
 TABLE = 56          # bytes of a table without its storage
 PATIENCE_S = 60     # only a fault takes that long
 N_HOT = 500         # tables that one call of hot() makes, on HOT_LINE
@@ -21,24 +25,6 @@ HOT = """local function hot()
   return #t
 end
 """ % N_HOT
-
-
-class Tap:
-    def __init__(self):
-        self.n = self.n_failed = 0
-
-    def add(self, is_ok, name, why=""):
-        self.n += 1
-        self.n_failed += not is_ok
-        print("%sok %d - %s" % ("" if is_ok else "not ", self.n, name))
-        for line in [] if is_ok else str(why).splitlines()[:40]:
-            print("# " + line)
-        sys.stdout.flush()
-        return is_ok
-
-    def skip(self, name, why):
-        self.n += 1
-        print("ok %d - %s # SKIP %s" % (self.n, name, why))
 
 
 class Place:

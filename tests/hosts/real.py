@@ -36,8 +36,7 @@ def main():
             continue
         with tempfile.TemporaryDirectory() as folder:
             run(tap, common.Place(os.path.abspath(options.tidemark), folder))
-    print("1..%d" % tap.n)
-    return 1 if tap.n_failed else 0
+    return tap.end()
 
 
 if __name__ == "__main__":

@@ -18,22 +18,13 @@ import sys
 import tempfile
 import time
 
+sys.path.insert(0, os.path.dirname(os.path.dirname(
+    os.path.abspath(__file__))))
+from tap import Tap  # noqa: E402
+
 PATIENCE_S = 60  # only a fault takes that long
 LOOP = "local t = {} while true do t[#t % 100 + 1] = {} end"
 HELPED = ["run", "report", "check", "doctor"]
-
-
-class Tap:
-    def __init__(self):
-        self.n = self.n_failed = 0
-
-    def add(self, is_ok, name, why=""):
-        self.n += 1
-        self.n_failed += not is_ok
-        print("%sok %d - %s" % ("" if is_ok else "not ", self.n, name))
-        for line in [] if is_ok else str(why).splitlines():
-            print("# " + line)
-        sys.stdout.flush()
 
 
 class Cli:
@@ -528,8 +519,7 @@ def main():
     for check in checks:
         with tempfile.TemporaryDirectory() as folder:
             check(Cli(options, folder, tap))
-    print("1..%d" % tap.n)
-    return 1 if tap.n_failed else 0
+    return tap.end()
 
 
 if __name__ == "__main__":

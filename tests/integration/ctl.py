@@ -293,8 +293,7 @@ def main():
                   check_silence, check_wrong_use, check_signal):
         with tempfile.TemporaryDirectory() as folder:
             check(options, tap, folder)
-    print("1..%d" % tap.n)
-    return 1 if tap.n_failed else 0
+    return tap.end()
 
 
 if __name__ == "__main__":

@@ -170,8 +170,7 @@ def main():
             check(options, tap, folder, name, [options.lua], env)
     with tempfile.TemporaryDirectory() as folder:
         check_places(options, tap, folder, ways["module"])
-    print("1..%d" % tap.n)
-    return 1 if tap.n_failed else 0
+    return tap.end()
 
 
 if __name__ == "__main__":

@@ -15,21 +15,9 @@ import subprocess
 import sys
 import tempfile
 
-
-class Tap:
-    def __init__(self):
-        self.n = self.n_failed = 0
-
-    def add(self, is_ok, name, why=""):
-        self.n += 1
-        self.n_failed += not is_ok
-        print("%sok %d - %s" % ("" if is_ok else "not ", self.n, name))
-        for line in [] if is_ok else why.splitlines():
-            print("# " + line)
-
-    def skip(self, name, why):
-        self.n += 1
-        print("ok %d - %s # SKIP %s" % (self.n, name, why))
+sys.path.insert(0, os.path.dirname(os.path.dirname(
+    os.path.abspath(__file__))))
+from tap import Tap  # noqa: E402
 
 
 def run(command, folder):
@@ -123,8 +111,7 @@ def main():
     for check in (check_embed, check_scheduler, check_valgrind):
         with tempfile.TemporaryDirectory() as folder:
             check(options, tap, folder)
-    print("1..%d" % tap.n)
-    return 1 if tap.n_failed else 0
+    return tap.end()
 
 
 if __name__ == "__main__":

@@ -278,8 +278,7 @@ def main():
         tap.add(os.listdir(cli.path("temporary")) == [],
                 "nothing is left in the folder for temporary files",
                 os.listdir(cli.path("temporary")))
-    print("1..%d" % tap.n)
-    return 1 if tap.n_failed else 0
+    return tap.end()
 
 
 if __name__ == "__main__":

@@ -13,6 +13,10 @@ import subprocess
 import sys
 import tempfile
 
+sys.path.insert(0, os.path.dirname(os.path.dirname(
+    os.path.abspath(__file__))))
+from tap import Tap  # noqa: E402
+
 SECONDS = 240
 
 DEEP = """
@@ -151,20 +155,6 @@ print(what, held >= before and held <= after or (held .. " " .. before))
 """
 
 
-class Tap:
-    def __init__(self):
-        self.n = 0
-        self.failed = 0
-
-    def check(self, good, name, why=""):
-        self.n += 1
-        print("%sok %d - %s" % ("" if good else "not ", self.n, name))
-        if not good:
-            self.failed += 1
-            print("\n".join("# " + line for line in str(why).splitlines()))
-        sys.stdout.flush()
-
-
 def run(command, folder):
     return subprocess.run(command, cwd=folder, text=True, timeout=SECONDS,
                           stdin=subprocess.DEVNULL, capture_output=True)
@@ -179,13 +169,13 @@ def profile(options, tap, folder, name, program):
     traced = run([options.tidemark, "run", "--report", "none", "-o",
                   name + ".tide", "--"] + options.interpreter +
                  [name + ".lua"], folder)
-    tap.check((plain.returncode, plain.stdout) ==
-              (traced.returncode, traced.stdout),
-              name + ": it does what it does",
-              traced.stderr[-1000:])
+    tap.add((plain.returncode, plain.stdout) ==
+            (traced.returncode, traced.stdout),
+            name + ": it does what it does",
+            traced.stderr[-1000:])
     check = run([options.tidemark, "check", name + ".tide"], folder)
-    tap.check(check.returncode == 0, name + ": the books balance",
-              check.stdout + check.stderr)
+    tap.add(check.returncode == 0, name + ": the books balance",
+            check.stdout + check.stderr)
     report = run([options.tidemark, "report", "--json", "--top", "0",
                   name + ".tide"], folder)
     return json.loads(report.stdout) if report.returncode == 0 else None
@@ -206,34 +196,34 @@ def bytes_of(row, *kinds):
 def deep(options, tap, folder):
     report = profile(options, tap, folder, "deep", DEEP)
     row = line_of(report, "deep.lua", 3)
-    tap.check(bytes_of(row, "table", "storage") == 180001 * 72,
-              "deep: 180,001 frames, a table each", row)
-    tap.check(len(report["stacks"]) < 200,
-              "deep: recursion does not blow the tree up",
-              len(report["stacks"]))
+    tap.add(bytes_of(row, "table", "storage") == 180001 * 72,
+            "deep: 180,001 frames, a table each", row)
+    tap.add(len(report["stacks"]) < 200,
+            "deep: recursion does not blow the tree up",
+            len(report["stacks"]))
 
 
 def coroutines(options, tap, folder):
     report = profile(options, tap, folder, "coroutines", COROUTINES)
     row = line_of(report, "coroutines.lua", 6)
-    tap.check(bytes_of(row, "table", "storage") == 200000 * 72,
-              "coroutines: 100,000, each resumed twice", row)
-    tap.check(len(report["stacks"]) < 200,
-              "coroutines: they share their stacks", len(report["stacks"]))
-    tap.check(report["kinds"]["thread"]["live_blocks"] >= 200000,
-              "coroutines: threads and their stacks are alive",
-              report["kinds"]["thread"])
+    tap.add(bytes_of(row, "table", "storage") == 200000 * 72,
+            "coroutines: 100,000, each resumed twice", row)
+    tap.add(len(report["stacks"]) < 200,
+            "coroutines: they share their stacks", len(report["stacks"]))
+    tap.add(report["kinds"]["thread"]["live_blocks"] >= 200000,
+            "coroutines: threads and their stacks are alive",
+            report["kinds"]["thread"])
 
 
 def chunks(options, tap, folder):
     report = profile(options, tap, folder, "chunks", CHUNKS)
     other = [row for row in report["lines"]
              if row["source"] == "[other chunks]"]
-    tap.check(len(other) == 1 and other[0]["alloc_bytes"] >= 199000 * 72,
-              "chunks: those beyond the limit share a row", other)
-    tap.check(len(report["lines"]) < 300 and len(report["functions"]) < 300,
-              "chunks: tables are bounded",
-              (len(report["lines"]), len(report["functions"])))
+    tap.add(len(other) == 1 and other[0]["alloc_bytes"] >= 199000 * 72,
+            "chunks: those beyond the limit share a row", other)
+    tap.add(len(report["lines"]) < 300 and len(report["functions"]) < 300,
+            "chunks: tables are bounded",
+            (len(report["lines"]), len(report["functions"])))
 
 
 def reused(options, tap, folder):
@@ -241,37 +231,37 @@ def reused(options, tap, folder):
     a = line_of(report, "a.lua", 1)
     b = line_of(report, "b.lua", 3)
     n = sum(1 for i in range(1, 20001) if i % 3 == 0)
-    tap.check(bytes_of(a, "table", "storage") == (20000 - n) * (56 + 48),
-              "reused: chunk a's line has all of its bytes", a)
-    tap.check(bytes_of(b, "table", "storage") == n * (56 + 80),
-              "reused: chunk b's line has all of its bytes", b)
+    tap.add(bytes_of(a, "table", "storage") == (20000 - n) * (56 + 48),
+            "reused: chunk a's line has all of its bytes", a)
+    tap.add(bytes_of(b, "table", "storage") == n * (56 + 80),
+            "reused: chunk b's line has all of its bytes", b)
 
 
 def hooks(options, tap, folder):
     plain = profile(options, tap, folder, "hooked", HOOKED)
     want = {line: bytes_of(line_of(plain, "hooked.lua", line), "table",
                            "storage") for line in range(2, 18)}
-    tap.check(sum(want.values()) >= 4 * 56000, "hooked: constructors are seen",
-              want)
+    tap.add(sum(want.values()) >= 4 * 56000, "hooked: constructors are seen",
+            want)
     for name, hook in HOOKS.items():
         report = profile(options, tap, folder, "hooked", hook + HOOKED)
         got = {line: bytes_of(line_of(report, "hooked.lua", line), "table",
                               "storage") for line in range(2, 18)}
-        tap.check(got == want, "hooked: %s: the same lines" % name,
-                  (got, want))
+        tap.add(got == want, "hooked: %s: the same lines" % name,
+                (got, want))
 
 
 def tails(options, tap, folder):
     report = profile(options, tap, folder, "tails", TAILS)
     even = line_of(report, "tails.lua", 5)
     odd = line_of(report, "tails.lua", 2)
-    tap.check((bytes_of(odd, "table", "storage"),
-               bytes_of(even, "table", "storage")) ==
-              (100000 * 72, 100000 * 88), "tails: each has its own tables",
-              (odd, even))
+    tap.add((bytes_of(odd, "table", "storage"),
+             bytes_of(even, "table", "storage")) ==
+            (100000 * 72, 100000 * 88), "tails: each has its own tables",
+            (odd, even))
     calls = {row["name"]: row["calls"] for row in report["functions"]}
-    tap.check(calls.get("even") == 100000 or calls.get("odd") == 100000,
-              "tails: a tail call is an activation", calls)
+    tap.add(calls.get("even") == 100000 or calls.get("odd") == 100000,
+            "tails: a tail call is an activation", calls)
 
 
 def frames_at(report, line):
@@ -288,15 +278,15 @@ def frames_at(report, line):
 def closed(options, tap, folder):
     report = profile(options, tap, folder, "closed", CLOSED)
     got = frames_at(report, 4)
-    tap.check(sum(got.values()) == 1000 * (56 + 48) and
-              all("coroutine.close" in names and
-                  "coroutine.resume" not in names for names in got),
-              "closed: what __close makes hangs below coroutine.close", got)
+    tap.add(sum(got.values()) == 1000 * (56 + 48) and
+            all("coroutine.close" in names and
+                "coroutine.resume" not in names for names in got),
+            "closed: what __close makes hangs below coroutine.close", got)
     got = frames_at(report, 14)
     by = {name: sum(n for names, n in got.items() if name in names)
           for name in ("first", "second")}
-    tap.check(by == {"first": 1000 * 88, "second": 2000 * 88},
-              "closed: each resume has its own stack", got)
+    tap.add(by == {"first": 1000 * 88, "second": 2000 * 88},
+            "closed: each resume has its own stack", got)
 
 
 def attached(options, tap, folder):
@@ -312,10 +302,10 @@ def attached(options, tap, folder):
             text=True, timeout=SECONDS, stdin=subprocess.DEVNULL,
             capture_output=True,
             env=dict(os.environ, LUA_CPATH=path, TIDEMARK="out="))
-        tap.check(done.returncode == 0 and
-                  done.stdout.endswith("%s\ttrue\n" % what),
-                  "attached: first of all a %s grows" % what,
-                  done.stdout + done.stderr)
+        tap.add(done.returncode == 0 and
+                done.stdout.endswith("%s\ttrue\n" % what),
+                "attached: first of all a %s grows" % what,
+                done.stdout + done.stderr)
 
 
 def main():
@@ -331,8 +321,7 @@ def main():
         for test in (deep, coroutines, chunks, reused, hooks, tails, closed,
                      attached):
             test(options, tap, folder)
-    print("1..%d" % tap.n)
-    return 1 if tap.failed else 0
+    return tap.end()
 
 
 if __name__ == "__main__":

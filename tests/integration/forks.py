@@ -225,8 +225,7 @@ def main():
     tap = hosts.Tap()
     for mode, (wanted, needs_root) in MODES.items():
         if needs_root and os.geteuid() != 0:
-            tap.n += 1
-            print("ok %d - %s # SKIP only root can" % (tap.n, mode))
+            tap.skip(mode, "only root can")
             continue
         with tempfile.TemporaryDirectory() as folder:
             check_mode(options, tap, folder, mode, wanted)
@@ -239,8 +238,7 @@ def main():
         check_race(options, tap, folder)
     with tempfile.TemporaryDirectory() as folder:
         check_threads(options, tap, folder)
-    print("1..%d" % tap.n)
-    return 1 if tap.n_failed else 0
+    return tap.end()
 
 
 if __name__ == "__main__":

@@ -15,6 +15,10 @@ import subprocess
 import sys
 import tempfile
 
+sys.path.insert(0, os.path.dirname(os.path.dirname(
+    os.path.abspath(__file__))))
+from tap import Tap  # noqa: E402
+
 TABLE = 56      # bytes of a table without its storage
 
 # mode: {(chunk, line): tables made there in all states}, states
@@ -27,19 +31,6 @@ MODES = {
     "resume": ({("resume", 4): 300, ("resume", 2): 3}, 1),
 }
 ACCOUNTS = {"limit"}
-
-
-class Tap:
-    def __init__(self):
-        self.n = self.n_failed = 0
-
-    def add(self, is_ok, name, why=""):
-        self.n += 1
-        self.n_failed += not is_ok
-        print("%sok %d - %s" % ("" if is_ok else "not ", self.n, name))
-        for line in [] if is_ok else str(why).splitlines():
-            print("# " + line)
-        sys.stdout.flush()
 
 
 def run(command, folder):
@@ -181,8 +172,7 @@ def main():
         options.plugin = [os.path.abspath(path) for path in options.plugin]
         with tempfile.TemporaryDirectory() as folder:
             check_plugin(options, tap, folder)
-    print("1..%d" % tap.n)
-    return 1 if tap.n_failed else 0
+    return tap.end()
 
 
 if __name__ == "__main__":

@@ -22,6 +22,10 @@ import subprocess
 import sys
 import tempfile
 
+sys.path.insert(0, os.path.dirname(os.path.dirname(
+    os.path.abspath(__file__))))
+from tap import Tap  # noqa: E402
+
 HEAD = """collectgarbage("%s")
 local rounds = %d
 """
@@ -100,19 +104,6 @@ SOUND = {
     "objects": ("", "  for i = 1, 30 do setmetatable({i}, {__gc = function()"
                     " end}) end\n"),
 }
-
-
-class Tap:
-    def __init__(self):
-        self.n = self.bad = 0
-
-    def add(self, is_good, name, why=""):
-        self.n += 1
-        self.bad += not is_good
-        print("%sok %d - %s" % ("" if is_good else "not ", self.n, name))
-        if not is_good:
-            print("# %s" % str(why)[:600])
-        sys.stdout.flush()
 
 
 class Runner:
@@ -908,8 +899,7 @@ def main():
         check_times(tap, runner)
         check_cases(tap, runner)
         check_watchers(tap, runner)
-    print("1..%d" % tap.n)
-    return tap.bad > 0
+    return tap.end()
 
 
 if __name__ == "__main__":

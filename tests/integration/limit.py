@@ -190,8 +190,7 @@ def main():
         check_killed(options, tap, folder)
         check_none(options, tap, folder)
         check_too_small(options, tap, folder)
-    print("1..%d" % tap.n)
-    return 1 if tap.n_failed else 0
+    return tap.end()
 
 
 if __name__ == "__main__":

@@ -65,8 +65,7 @@ def main():
     folder = tempfile.mkdtemp(prefix="tidemark-native.")
     try:
         check(options, tap, folder)
-        print("1..%d" % tap.n)
-        return 1 if tap.n_failed else 0
+        return tap.end()
     finally:
         shutil.rmtree(folder)
 

@@ -96,8 +96,7 @@ def main():
                               timeout=60)
         tap.add(done.returncode == 0, "luarocks lint",
                 done.stdout + done.stderr)
-    print("1..%d" % tap.n)
-    return 1 if tap.n_failed else 0
+    return tap.end()
 
 
 if __name__ == "__main__":

@@ -19,25 +19,12 @@ import subprocess
 import sys
 import tempfile
 
+sys.path.insert(0, os.path.dirname(os.path.dirname(
+    os.path.abspath(__file__))))
+from tap import Tap  # noqa: E402
+
 TABLE = 56      # bytes of a table without its storage
 SCRIPT = "kept = {}\nfor i = 1, 1000 do kept[i] = {i} end\nprint(#kept)\n"
-
-
-class Tap:
-    def __init__(self):
-        self.n = self.n_failed = 0
-
-    def add(self, is_ok, name, why=""):
-        self.n += 1
-        self.n_failed += not is_ok
-        print("%sok %d - %s" % ("" if is_ok else "not ", self.n, name))
-        for line in [] if is_ok else str(why).splitlines():
-            print("# " + line)
-        sys.stdout.flush()
-
-    def skip(self, name, why):
-        self.n += 1
-        print("ok %d - %s # SKIP %s" % (self.n, name, why))
 
 
 class Place:
@@ -583,8 +570,7 @@ def main():
                   check_manual, check_lua_init):
         with tempfile.TemporaryDirectory() as folder:
             check(tap, Place(options, folder))
-    print("1..%d" % tap.n)
-    return 1 if tap.n_failed else 0
+    return tap.end()
 
 
 if __name__ == "__main__":

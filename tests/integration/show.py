@@ -161,8 +161,7 @@ def main():
         for check in (check_use, check_diff, check_page, check_pager,
                       check_annotate):
             check(cli)
-    print("1..%d" % tap.n)
-    return 1 if tap.n_failed else 0
+    return tap.end()
 
 
 if __name__ == "__main__":

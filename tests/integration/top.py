@@ -730,8 +730,7 @@ def main():
                 check(cli)
         finally:
             tmux(cli, "kill-server")
-    print("1..%d" % tap.n)
-    return 1 if tap.n_failed else 0
+    return tap.end()
 
 
 if __name__ == "__main__":
