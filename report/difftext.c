@@ -108,19 +108,11 @@ static void put_run(const struct tide_r_page *page, const char *title,
                     const struct tide_model *model)
 {
     const struct tide_p_header *header = model->header;
-    char text[sizeof header->command + 1];
+    char text[sizeof header->command];
     char length[TIDE_R_UNIT_MAX];
     char bytes[TIDE_R_UNIT_MAX];
     char blocks[TIDE_R_UNIT_MAX];
-    size_t n = header->command_bytes;
-    if (n > sizeof header->command)
-        n = sizeof header->command;
-    memcpy(text, header->command, n);
-    while (n > 0 && text[n - 1] == '\0')
-        n--;
-    for (size_t i = 0; i < n; i++)
-        if (text[i] == '\0')
-            text[i] = ' ';
+    const size_t n = tideR_command_text(model, text);
     tideR_paint(page, TIDE_R_BOLD);
     tideR_puts(page->sink, title);
     tideR_put_cell(page, text, n, page->columns - 6, TIDE_R_CUT_TAIL, false);

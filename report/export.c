@@ -36,18 +36,6 @@ const struct tide_r_format *tideR_format_or_null(const char *name)
     return NULL;
 }
 
-size_t tideR_command_text(const struct tide_model *model, char *out)
-{
-    size_t n = model->header->command_bytes;
-    memcpy(out, model->header->command, n);
-    while (n > 0 && out[n - 1] == '\0')
-        n--;
-    for (size_t i = 0; i < n; i++)
-        if (out[i] == '\0')
-            out[i] = ' ';
-    return n;
-}
-
 void tideR_node_counts(const struct tide_model *model, uint32_t node,
                        struct tide_r_counts *out)
 {

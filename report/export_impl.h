@@ -14,9 +14,6 @@ enum tide_err tideR_put_gcprof(const struct tide_model *model, FILE *out);
 enum tide_err tideR_put_openmetrics(const struct tide_model *model, FILE *out);
 enum tide_err tideR_put_speedscope(const struct tide_model *model, FILE *out);
 
-/* The command with blanks between its words, no NUL; returns its bytes. */
-size_t tideR_command_text(const struct tide_model *model, char *out);
-
 /* What the kinds of a node have together. */
 void tideR_node_counts(const struct tide_model *model, uint32_t node,
                        struct tide_r_counts *out);

@@ -226,6 +226,29 @@ const char *tideR_model_text(const struct tide_model *model, uint32_t string,
     return tideR_strtab_text(&model->strings, string);
 }
 
+size_t tideR_command_text(const struct tide_model *model, char *out)
+{
+    size_t n = model->header->command_bytes;
+    memcpy(out, model->header->command, n);
+    while (n > 0 && out[n - 1] == '\0')
+        n--;
+    for (size_t i = 0; i < n; i++)
+        if (out[i] == '\0')
+            out[i] = ' ';
+    return n;
+}
+
+size_t tideR_title_text(const struct tide_model *model, char *out)
+{
+    const struct tide_p_header *header = model->header;
+    size_t n = tideR_command_text(model, out);
+    if (n == 0) {
+        n = strnlen(header->program, sizeof header->program);
+        memcpy(out, header->program, n);
+    }
+    return n;
+}
+
 enum tide_err tideR_children_open(const struct tide_model *model,
                                   struct tide_r_children *out)
 {

@@ -464,6 +464,15 @@ const char *tideR_model_text(const struct tide_model *model, uint32_t string,
                              size_t *n);
 
 /*
+** The command with blanks between its words, no NUL; returns its bytes.
+** out  has room for the header's command.
+*/
+size_t tideR_command_text(const struct tide_model *model, char *out);
+
+/* The same, or the program where the command is not known. */
+size_t tideR_title_text(const struct tide_model *model, char *out);
+
+/*
 ** Children of every node, for walks from the root down: first[n] and next[n]
 ** are nodes, 0 past the last; in order of their numbers.
 */

@@ -89,24 +89,10 @@ void tideR_put_wrapped(const struct tide_r_page *page, const char *first_indent,
     tideR_puts(page->sink, "\n");
 }
 
-/* Arguments as they were, with a blank between. */
 static void put_command(const struct tide_r_page *page)
 {
-    const struct tide_p_header *header = page->model->header;
-    char text[sizeof header->command];
-    size_t n = header->command_bytes;
-    if (n > sizeof text)
-        n = sizeof text;
-    memcpy(text, header->command, n);
-    while (n > 0 && text[n - 1] == '\0')
-        n--;
-    for (size_t i = 0; i < n; i++)
-        if (text[i] == '\0')
-            text[i] = ' ';
-    if (n == 0) {
-        n = strnlen(header->program, sizeof header->program);
-        memcpy(text, header->program, n);
-    }
+    char text[sizeof page->model->header->command];
+    const size_t n = tideR_title_text(page->model, text);
     tideR_paint(page, TIDE_R_BOLD);
     tideR_put_cell(page, text, n, page->columns, TIDE_R_CUT_TAIL, false);
     tideR_paint(page, TIDE_R_PLAIN);

@@ -86,19 +86,8 @@ static void graded(struct pen *pen, enum top_colour colour, const char *text)
 
 static void put_command(struct pen *pen, const struct tide_model *model)
 {
-    const struct tide_p_header *header = model->header;
-    char text[sizeof header->command + sizeof header->program];
-    size_t n = header->command_bytes;
-    memcpy(text, header->command, n);
-    while (n > 0 && text[n - 1] == '\0')
-        n--;
-    for (size_t i = 0; i < n; i++)
-        if (text[i] == '\0')
-            text[i] = ' ';
-    if (n == 0) {
-        n = strnlen(header->program, sizeof header->program);
-        memcpy(text, header->program, n);
-    }
+    char text[sizeof model->header->command];
+    const size_t n = tideR_title_text(model, text);
     const unsigned room = COLS > 40 ? (unsigned)COLS - 34 : 10;
     pen->x +=
         (int)top_put(pen->top, pen->y, pen->x, room, text, n, TIDE_R_CUT_TAIL);
