@@ -14,6 +14,7 @@
 #include "findings.h"
 #include "gcview.h"
 #include "grow.h"
+#include "json_impl.h"
 #include "select.h"
 #include "text_impl.h"
 
@@ -73,14 +74,6 @@ enum tide_err tideR_fill_blocks(struct tide_model *model)
 
 /* ---- for programs ---- */
 
-static void put_text(struct tide_r_json *json, const char *key,
-                     const struct tide_model *model, uint32_t string)
-{
-    size_t n;
-    const char *text = tideR_model_text(model, string, &n);
-    tideR_json_text(json, key, text, n);
-}
-
 /* From the root down, as stacks are in a report. */
 static void put_frames(struct tide_r_json *json, const struct tide_model *model,
                        uint32_t node)
@@ -93,9 +86,11 @@ static void put_frames(struct tide_r_json *json, const struct tide_model *model,
     while (n-- > 0) {
         const struct tide_r_frame *frame = &model->frames[path[n]];
         tideR_json_open(json, NULL, '{');
-        put_text(json, "source", model, model->funcs[frame->func].source);
+        tideR_json_string(json, "source", model,
+                          model->funcs[frame->func].source);
         tideR_json_int(json, "line", frame->line);
-        put_text(json, "function", model, model->funcs[frame->func].name);
+        tideR_json_string(json, "function", model,
+                          model->funcs[frame->func].name);
         tideR_json_close(json, '}');
     }
     tideR_json_close(json, ']');
@@ -108,14 +103,11 @@ static void put_block_json(struct tide_r_json *json,
     const struct tide_p_huge *r = block->record;
     const struct tide_r_stack *stack = &model->stacks[block->stack];
     const uint32_t frame = model->nodes[stack->node].lua_frame;
-    const struct tide_r_line *line =
-        &model->lines[model->frames[frame].line_row];
     tideR_json_break(json);
     tideR_json_open(json, NULL, '{');
     tideR_json_int(json, "bytes", (int64_t)r->bytes);
     tideR_json_str(json, "kind", tideC_kind_name(stack->cell_kind));
-    put_text(json, "source", model, line->source);
-    tideR_json_int(json, "line", line->line);
+    tideR_json_place(json, model, model->frames[frame].line_row);
     put_frames(json, model, stack->node);
     tideR_json_real(json, "s", tideR_gc_seconds(model, r->mono_ns));
     tideR_json_int(json, "cycle", r->cycle);

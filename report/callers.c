@@ -204,14 +204,6 @@ static void put_text(struct tide_r_sink *sink, const struct tide_model *model,
                      callers->n);
 }
 
-static void put_place(struct tide_r_json *json, const struct tide_model *model,
-                      const char *key, uint32_t string)
-{
-    size_t n;
-    const char *text = tideR_model_text(model, string, &n);
-    tideR_json_text(json, key, text, n);
-}
-
 static void put_row(struct tide_r_json *json, const struct tide_model *model,
                     const struct tide_r_caller *row)
 {
@@ -219,9 +211,9 @@ static void put_row(struct tide_r_json *json, const struct tide_model *model,
     const struct tide_r_func *func = &model->funcs[frame->func];
     tideR_json_break(json);
     tideR_json_open(json, NULL, '{');
-    put_place(json, model, "source", func->source);
+    tideR_json_string(json, "source", model, func->source);
     tideR_json_int(json, "line", frame->line);
-    put_place(json, model, "function", func->name);
+    tideR_json_string(json, "function", model, func->name);
     tideR_json_int(json, "alloc_bytes", (int64_t)row->bytes);
     tideR_json_int(json, "alloc_blocks", (int64_t)row->blocks);
     tideR_json_int(json, "calls", (int64_t)row->calls);

@@ -30,14 +30,6 @@ static void put_counter(struct tide_r_json *json, const char *name,
     tideR_json_int(json, key, (int64_t)(now - base));
 }
 
-static void put_string(struct tide_r_json *json, const char *key,
-                       const struct tide_model *model, uint32_t string)
-{
-    size_t n;
-    const char *text = tideR_model_text(model, string, &n);
-    tideR_json_text(json, key, text, n);
-}
-
 static void put_state(struct tide_r_json *json, bool has_base, bool has_now)
 {
     tideR_json_str(json, "state",
@@ -128,13 +120,13 @@ static void put_line(struct tide_r_json *json, const struct tide_diff *diff,
     const struct tide_r_func *func = tideR_line_func(model, line);
     const struct tide_r_counts *b = &row->base.counts;
     const struct tide_r_counts *n = &row->now.counts;
-    put_string(json, "source", model, line->source);
+    tideR_json_string(json, "source", model, line->source);
     tideR_json_int(json, "line", line->line);
     if (row->has_base)
         tideR_json_int(json, "line_base",
                        diff->base_or_null->lines[pair.base].line);
-    put_string(json, "function", model, func->name);
-    put_string(json, "group", model, model->groups[func->group].name);
+    tideR_json_string(json, "function", model, func->name);
+    tideR_json_string(json, "group", model, model->groups[func->group].name);
     put_four(json, b, n);
     put_counter(json, "freed_bytes", b->freed_bytes, n->freed_bytes);
     put_counter(json, "moved_bytes", (uint64_t)b->moved_bytes,
@@ -153,11 +145,11 @@ static void put_func(struct tide_r_json *json, const struct tide_diff *diff,
         tideR_diff_model(diff, diff->funcs[row->pair]);
     const struct tide_r_side *b = &row->base;
     const struct tide_r_side *n = &row->now;
-    put_string(json, "source", model, func->source);
+    tideR_json_string(json, "source", model, func->source);
     tideR_json_int(json, "linedefined", func->linedefined);
-    put_string(json, "name", model, func->name);
+    tideR_json_string(json, "name", model, func->name);
     tideR_json_str(json, "what", tideR_what_name(func->what));
-    put_string(json, "group", model, model->groups[func->group].name);
+    tideR_json_string(json, "group", model, model->groups[func->group].name);
     put_counter(json, "self_bytes", b->counts.alloc_bytes,
                 n->counts.alloc_bytes);
     put_counter(json, "total_bytes", b->total_bytes, n->total_bytes);
@@ -179,9 +171,9 @@ static void put_target(struct tide_r_json *json, const struct tide_diff *diff,
     if (t->sort == TIDE_R_TARGET_REST)
         tideR_json_str(json, "group", "");
     else
-        put_string(json, "group", model, model->groups[t->group].name);
-    put_string(json, "target", model, t->name);
-    put_string(json, "source", model, t->source);
+        tideR_json_string(json, "group", model, model->groups[t->group].name);
+    tideR_json_string(json, "target", model, t->name);
+    tideR_json_string(json, "source", model, t->source);
     tideR_json_int(json, "line", t->linedefined);
     put_four(json, &b->counts, &n->counts);
     put_counter(json, "calls", b->calls, n->calls);
@@ -223,9 +215,9 @@ static void put_frame(struct tide_r_json *json, const struct tide_diff *diff,
         tideR_diff_model(diff, diff->funcs[node->func]);
     const struct tide_r_func *func = tideR_diff_func(diff, node->func);
     tideR_json_open(json, NULL, '{');
-    put_string(json, "source", model, func->source);
+    tideR_json_string(json, "source", model, func->source);
     tideR_json_int(json, "line", node->line);
-    put_string(json, "function", model, func->name);
+    tideR_json_string(json, "function", model, func->name);
     tideR_json_close(json, '}');
 }
 

@@ -41,16 +41,6 @@ double tideR_gc_seconds(const struct tide_model *model, uint64_t mono_ns)
     return mono_ns > start ? (double)(mono_ns - start) / 1e9 : 0;
 }
 
-static void put_line_of(struct tide_r_json *json,
-                        const struct tide_model *model, uint32_t line_row)
-{
-    size_t n;
-    const struct tide_r_line *line = &model->lines[line_row];
-    const char *text = tideR_model_text(model, line->source, &n);
-    tideR_json_text(json, "source", text, n);
-    tideR_json_int(json, "line", line->line);
-}
-
 static void put_event(struct tide_r_json *json, const struct tide_model *model,
                       uint32_t i)
 {
@@ -60,7 +50,7 @@ static void put_event(struct tide_r_json *json, const struct tide_model *model,
     tideR_json_str(json, "what", tideR_event_name(r->what));
     tideR_json_real(json, "s", tideR_gc_seconds(model, r->mono_ns));
     tideR_json_int(json, "state", event->heap);
-    put_line_of(json, model, event->line_row);
+    tideR_json_place(json, model, event->line_row);
     tideR_json_int(json, "was", r->was);
     tideR_json_int(json, "is", r->is);
     if (r->what == TIDE_P_EVENT_STOP)
@@ -112,7 +102,7 @@ static void put_row(struct tide_r_json *json, const struct tide_r_gclist *list,
     if (list->by_stack)
         put_stack_of(json, list->model, index);
     else
-        put_line_of(json, list->model, index);
+        tideR_json_place(json, list->model, index);
     tideR_json_open(json, "floors", '[');
     for (uint32_t i = 0; i < list->floors->n; i++)
         tideR_json_int(json, NULL, (int64_t)row.floors[i]);

@@ -14,16 +14,9 @@
 #include <stdlib.h>
 
 #include "export_impl.h"
+#include "json_impl.h"
 
 #define SOURCE_MAX (TIDE_P_STRING_MAX + 16)
-
-static void put_string(struct tide_r_json *json, const struct tide_model *model,
-                       uint32_t string)
-{
-    size_t n;
-    const char *text = tideR_model_text(model, string, &n);
-    tideR_json_text(json, NULL, text, n);
-}
 
 /* What a row of the file is made of. */
 struct saved_row {
@@ -56,8 +49,8 @@ static void put_row(struct tide_r_json *json, const struct tide_model *model,
 {
     tideR_json_break(json);
     tideR_json_open(json, NULL, '[');
-    put_string(json, model, row->group);
-    put_string(json, model, row->name);
+    tideR_json_string(json, NULL, model, row->group);
+    tideR_json_string(json, NULL, model, row->name);
     put_source(json, model, row);
     tideR_json_real(json, NULL, (double)row->bytes / 1024);
     tideR_json_int(json, NULL, (int64_t)row->calls);

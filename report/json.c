@@ -48,8 +48,7 @@ static void put_u64(struct tide_r_json *json, const char *key, uint64_t v)
     tideR_json_int(json, key, (int64_t)v);
 }
 
-/* A text of the model. */
-static void put_string(struct tide_r_json *json, const char *key,
+void tideR_json_string(struct tide_r_json *json, const char *key,
                        const struct tide_model *model, uint32_t string)
 {
     size_t n;
@@ -57,14 +56,21 @@ static void put_string(struct tide_r_json *json, const char *key,
     tideR_json_text(json, key, text, n);
 }
 
-/* A field of the header: NUL-terminated unless it is full. */
-static void put_field(struct tide_r_json *json, const char *key,
+void tideR_json_place(struct tide_r_json *json, const struct tide_model *model,
+                      uint32_t line_row)
+{
+    const struct tide_r_line *line = &model->lines[line_row];
+    tideR_json_string(json, "source", model, line->source);
+    put_u64(json, "line", line->line);
+}
+
+void tideR_json_field(struct tide_r_json *json, const char *key,
                       const char *field, size_t field_bytes)
 {
     tideR_json_text(json, key, field, strnlen(field, field_bytes));
 }
 
-static void put_command(struct tide_r_json *json,
+void tideR_json_command(struct tide_r_json *json,
                         const struct tide_p_header *header)
 {
     size_t left = header->command_bytes;
@@ -96,15 +102,16 @@ void tideR_json_run(struct tide_r_json *json, const char *key,
 {
     const struct tide_p_header *h = model->header;
     tideR_json_open(json, key, '{');
-    put_command(json, h);
+    tideR_json_command(json, h);
     put_u64(json, "pid", h->pid);
-    put_field(json, "lua", h->lua, sizeof h->lua);
+    tideR_json_field(json, "lua", h->lua, sizeof h->lua);
     put_started(json, h->start_unix_ns);
     tideR_json_real(json, "seconds", model->seconds);
     tideR_json_str(json, "tier",
                    h->tier < TIDE_TIER_COUNT_ ? tier_names[h->tier]
                                               : "unknown");
-    put_field(json, "tier_reason", h->tier_reason, sizeof h->tier_reason);
+    tideR_json_field(json, "tier_reason", h->tier_reason,
+                     sizeof h->tier_reason);
     put_u64(json, "states", model->n_states);
     tideR_json_bool(json, "complete", model->is_complete);
     tideR_json_close(json, '}');
@@ -134,15 +141,6 @@ static double since_start(const struct tide_model *model, uint64_t mono_ns)
     return mono_ns > start ? (double)(mono_ns - start) / 1e9 : 0;
 }
 
-/* The line that a row of another kind refers to: none is "" and 0. */
-static void put_place(struct tide_r_json *json, const struct tide_model *model,
-                      uint32_t line_row)
-{
-    const struct tide_r_line *line = &model->lines[line_row];
-    put_string(json, "source", model, line->source);
-    put_u64(json, "line", line->line);
-}
-
 static void put_cycle(struct tide_r_json *json, const struct tide_model *model,
                       const struct tide_r_cycle *cycle)
 {
@@ -163,7 +161,7 @@ static void put_cycle(struct tide_r_json *json, const struct tide_model *model,
     tideR_json_str(json, "cause",
                    r->cause < TIDE_P_CAUSE_COUNT_ ? cause_names[r->cause]
                                                   : "unknown");
-    put_place(json, model, cycle->line_row);
+    tideR_json_place(json, model, cycle->line_row);
     put_u64(json, "before_bytes", r->before_bytes);
     put_u64(json, "after_bytes", r->after_bytes);
     put_u64(json, "freed_bytes", r->freed_bytes);
@@ -261,9 +259,9 @@ static void put_line(struct tide_r_json *json, const struct tide_model *model,
     const struct tide_r_func *func = tideR_line_func(model, line);
     const struct tide_r_counts *c = &line->counts;
     tideR_json_open(json, NULL, '{');
-    put_place(json, model, row);
-    put_string(json, "function", model, func->name);
-    put_string(json, "group", model, model->groups[func->group].name);
+    tideR_json_place(json, model, row);
+    tideR_json_string(json, "function", model, func->name);
+    tideR_json_string(json, "group", model, model->groups[func->group].name);
     put_u64(json, "alloc_bytes", c->alloc_bytes);
     put_u64(json, "alloc_blocks", c->alloc_blocks);
     put_u64(json, "freed_bytes", c->freed_bytes);
@@ -283,11 +281,11 @@ static void put_func(struct tide_r_json *json, const struct tide_model *model,
 {
     const struct tide_r_func *func = &model->funcs[row];
     tideR_json_open(json, NULL, '{');
-    put_string(json, "source", model, func->source);
+    tideR_json_string(json, "source", model, func->source);
     put_u64(json, "linedefined", func->linedefined);
-    put_string(json, "name", model, func->name);
+    tideR_json_string(json, "name", model, func->name);
     tideR_json_str(json, "what", tideR_what_name(func->what));
-    put_string(json, "group", model, model->groups[func->group].name);
+    tideR_json_string(json, "group", model, model->groups[func->group].name);
     put_u64(json, "self_bytes", func->own.alloc_bytes);
     put_u64(json, "total_bytes", func->total_bytes);
     put_u64(json, "self_blocks", func->own.alloc_blocks);
@@ -319,9 +317,9 @@ static void put_target(struct tide_r_json *json, const struct tide_model *model,
     if (t->sort == TIDE_R_TARGET_REST)
         tideR_json_str(json, "group", "");
     else
-        put_string(json, "group", model, model->groups[t->group].name);
-    put_string(json, "target", model, t->name);
-    put_string(json, "source", model, t->source);
+        tideR_json_string(json, "group", model, model->groups[t->group].name);
+    tideR_json_string(json, "target", model, t->name);
+    tideR_json_string(json, "source", model, t->source);
     put_u64(json, "line", t->linedefined);
     tideR_json_str(json, "what", sorts[t->sort]);
     put_u64(json, "alloc_bytes", c->alloc_bytes);
@@ -345,7 +343,7 @@ static void put_group(struct tide_r_json *json, const struct tide_model *model,
     const struct tide_r_group *group = &model->groups[row];
     const struct tide_r_counts *c = &group->counts;
     tideR_json_open(json, NULL, '{');
-    put_string(json, "group", model, group->name);
+    tideR_json_string(json, "group", model, group->name);
     tideR_json_bool(json, "named", group->is_named);
     put_u64(json, "functions", group->n_funcs);
     put_u64(json, "alloc_bytes", c->alloc_bytes);
@@ -362,9 +360,9 @@ static void put_frame(struct tide_r_json *json, const struct tide_model *model,
 {
     const struct tide_r_func *func = &model->funcs[frame->func];
     tideR_json_open(json, NULL, '{');
-    put_string(json, "source", model, func->source);
+    tideR_json_string(json, "source", model, func->source);
     put_u64(json, "line", frame->line);
-    put_string(json, "function", model, func->name);
+    tideR_json_string(json, "function", model, func->name);
     tideR_json_close(json, '}');
 }
 
@@ -426,7 +424,7 @@ static void put_finding(struct tide_r_json *json,
     tideR_json_open(json, NULL, '{');
     tideR_json_str(json, "kind", finding->kind);
     tideR_json_str(json, "text", finding->text);
-    put_place(json, model, finding->line_row);
+    tideR_json_place(json, model, finding->line_row);
     put_u64(json, "bytes", finding->bytes);
     tideR_json_open(json, "evidence", '{');
     for (uint32_t i = 0; i < finding->n_facts; i++)

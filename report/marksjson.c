@@ -11,30 +11,14 @@ static void put_u64(struct tide_r_json *json, const char *key, uint64_t v)
     tideR_json_int(json, key, (int64_t)v);
 }
 
-static void put_string(struct tide_r_json *json, const char *key,
-                       const struct tide_model *model, uint32_t string)
-{
-    size_t n;
-    const char *text = tideR_model_text(model, string, &n);
-    tideR_json_text(json, key, text, n);
-}
-
-static void put_place(struct tide_r_json *json, const struct tide_model *model,
-                      uint32_t line_row)
-{
-    const struct tide_r_line *line = &model->lines[line_row];
-    put_string(json, "source", model, line->source);
-    put_u64(json, "line", line->line);
-}
-
 static void put_mark(struct tide_r_json *json, const struct tide_model *model,
                      const struct tide_r_mark *mark)
 {
     const struct tide_p_mark *r = mark->record;
     tideR_json_open(json, NULL, '{');
-    put_string(json, "label", model, mark->label);
+    tideR_json_string(json, "label", model, mark->label);
     tideR_json_real(json, "seconds", tideR_mark_seconds(model, r));
-    put_place(json, model, mark->line_row);
+    tideR_json_place(json, model, mark->line_row);
     put_u64(json, "live_bytes", mark->live_bytes);
     put_u64(json, "alloc_bytes", mark->alloc_bytes);
     put_u64(json, "cycle", r->cycle);
@@ -53,7 +37,7 @@ static void put_held_groups(struct tide_r_json *json,
         if (group->counts.held_bytes == 0)
             continue;
         tideR_json_open(json, NULL, '{');
-        put_string(json, "group", model, group->name);
+        tideR_json_string(json, "group", model, group->name);
         put_u64(json, "held_bytes", group->counts.held_bytes);
         put_u64(json, "held_blocks", group->counts.held_blocks);
         tideR_json_close(json, '}');
@@ -78,7 +62,8 @@ void tideR_json_marks(struct tide_r_json *json, const struct tide_model *model)
     tideR_json_bool(json, "happened", failed != NULL);
     tideR_json_real(json, "seconds",
                     failed != NULL ? tideR_mark_seconds(model, r) : 0);
-    put_place(json, model, failed != NULL ? failed->line_row : TIDE_R_NONE);
+    tideR_json_place(json, model,
+                     failed != NULL ? failed->line_row : TIDE_R_NONE);
     put_u64(json, "want_bytes", r->want_bytes);
     put_u64(json, "limit_bytes", r->limit_bytes);
     put_u64(json, "held_bytes", model->totals.held_bytes);

@@ -5,25 +5,18 @@
 #include <string.h>
 
 #include "findings.h"
+#include "json_impl.h"
 #include "page_impl.h"
 #include "select.h"
 
 #define ROWS_MAX 30u
-
-static void put_text(struct tide_r_json *json, const char *key,
-                     const struct tide_model *model, uint32_t string)
-{
-    size_t n;
-    const char *text = tideR_model_text(model, string, &n);
-    tideR_json_text(json, key, text, n);
-}
 
 static void put_mark(struct tide_r_json *json, const struct tide_model *model,
                      uint32_t i)
 {
     const struct tide_r_mark *mark = &model->marks[i];
     tideR_json_open(json, NULL, '{');
-    put_text(json, "label", model, mark->label);
+    tideR_json_string(json, "label", model, mark->label);
     tideR_json_real(json, "at", tideR_mark_seconds(model, mark->record));
     tideR_json_int(json, "live", (int64_t)mark->live_bytes);
     tideR_json_int(json, "since", (int64_t)tideR_mark_since(model, i));
@@ -52,7 +45,7 @@ static enum tide_err put_rows(struct tide_r_json *json, const char *key,
         if (by == TIDE_R_BY_LINE)
             tideR_json_str(json, "where", tideR_place(model, row, place));
         else
-            put_text(json, "where", model, model->groups[row].name);
+            tideR_json_string(json, "where", model, model->groups[row].name);
         tideR_json_int(json, "bytes", (int64_t)c->held_bytes);
         tideR_json_int(json, "blocks", (int64_t)c->held_blocks);
         tideR_json_close(json, '}');

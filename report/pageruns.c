@@ -2,32 +2,8 @@
 ** pageruns.c: the one or two runs in the page's data: what ran, its totals, its
 ** cycles, its timeline, its findings.
 */
-#include <string.h>
-
+#include "json_impl.h"
 #include "page_impl.h"
-
-static void put_field(struct tide_page *d, const char *key, const char *field,
-                      size_t bytes)
-{
-    tideR_json_text(d->json, key, field, strnlen(field, bytes));
-}
-
-static void put_command(struct tide_page *d)
-{
-    const struct tide_p_header *header = d->model->header;
-    const char *at = header->command;
-    size_t left = header->command_bytes;
-    if (left > sizeof header->command)
-        left = sizeof header->command;
-    tideR_json_open(d->json, "command", '[');
-    while (left > 0) {
-        const size_t n = strnlen(at, left);
-        tideR_json_text(d->json, NULL, at, n);
-        at += n < left ? n + 1 : n;
-        left -= n < left ? n + 1 : n;
-    }
-    tideR_json_close(d->json, ']');
-}
 
 static int64_t cycle_n(struct tide_page *d, uint32_t row)
 {
@@ -181,14 +157,15 @@ static void put_run(struct tide_page *d, const char *path)
     const struct tide_p_header *h = d->model->header;
     tideR_json_open(d->json, NULL, '{');
     tideR_json_str(d->json, "path", path);
-    put_command(d);
-    put_field(d, "program", h->program, sizeof h->program);
+    tideR_json_command(d->json, h);
+    tideR_json_field(d->json, "program", h->program, sizeof h->program);
     tideR_json_int(d->json, "pid", h->pid);
-    put_field(d, "lua", h->lua, sizeof h->lua);
+    tideR_json_field(d->json, "lua", h->lua, sizeof h->lua);
     tideR_json_int(d->json, "started", (int64_t)(h->start_unix_ns / 1000000));
     tideR_json_real(d->json, "seconds", d->model->seconds);
     tideR_json_int(d->json, "tier", h->tier);
-    put_field(d, "tier_reason", h->tier_reason, sizeof h->tier_reason);
+    tideR_json_field(d->json, "tier_reason", h->tier_reason,
+                     sizeof h->tier_reason);
     tideR_json_int(d->json, "states", (int64_t)d->model->n_states);
     tideR_json_bool(d->json, "complete", d->model->is_complete);
     tideR_json_int(d->json, "rss_peak", (int64_t)h->rss_peak_bytes);
