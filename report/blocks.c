@@ -109,7 +109,7 @@ static void put_block_json(struct tide_r_json *json,
     tideR_json_str(json, "kind", tideC_kind_name(stack->cell_kind));
     tideR_json_place(json, model, model->frames[frame].line_row);
     put_frames(json, model, stack->node);
-    tideR_json_real(json, "s", tideR_gc_seconds(model, r->mono_ns));
+    tideR_json_real(json, "s", tideR_seconds(model, r->mono_ns));
     tideR_json_int(json, "cycle", r->cycle);
     tideR_json_int(json, "alloc_bytes", (int64_t)r->alloc_bytes);
     tideR_json_int(json, "state", stack->heap);
@@ -147,7 +147,7 @@ static void put_block(const struct tide_r_page *page,
     const struct tide_p_huge *r = block->record;
     char bytes[TIDE_R_UNIT_MAX], time[TIDE_R_UNIT_MAX], n[TIDE_R_UNIT_MAX];
     char place[1024];
-    const double s = tideR_gc_seconds(page->model, r->mono_ns);
+    const double s = tideR_seconds(page->model, r->mono_ns);
     tideR_stack_place(page->model, block->stack, FRAMES_SHOWN, place,
                       sizeof place);
     tideR_printf(page->sink, "%10s %10s %8s  ",

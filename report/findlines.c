@@ -333,7 +333,7 @@ static void put_single(const struct search *search, uint32_t line)
     struct tide_model *model = search->model;
     const struct tide_r_block *block = search->facts[line].largest;
     const struct tide_p_huge *r = block->record;
-    const double s = tideR_gc_seconds(model, r->mono_ns);
+    const double s = tideR_seconds(model, r->mono_ns);
     char a[TIDE_R_UNIT_MAX], b[TIDE_R_UNIT_MAX], c[TIDE_R_UNIT_MAX];
     char others[80], place[TIDE_R_PLACE_MAX], stack[TIDE_R_PLACE_MAX];
     put_others(model, line, block, others, sizeof others);

@@ -41,13 +41,9 @@ static void fill_columns(const struct tide_model *model,
                          const struct tide_p_heap *head,
                          struct tide_r_floors *floors)
 {
-    const uint64_t start = model->header->start_mono_ns;
     for (uint32_t i = 0; i < floors->n; i++) {
         floors->cycles[i] = head->column_cycle[i];
-        floors->seconds[i] =
-            head->column_mono_ns[i] > start
-                ? (double)(head->column_mono_ns[i] - start) / 1e9
-                : 0;
+        floors->seconds[i] = tideR_seconds(model, head->column_mono_ns[i]);
         floors->heap[i] = head->column_bytes[i];
         floors->alloc[i] = (double)head->column_alloc[i];
     }

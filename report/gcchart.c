@@ -40,7 +40,7 @@ static void fill_chart(const struct tide_model *model,
     bool is_set[CHART_COLUMNS] = {false};
     for (uint32_t i = 0; i < view->n_moments; i++) {
         const struct tide_p_moment *m = &view->moments[i];
-        double at = tideR_gc_seconds(model, m->mono_ns) / end * chart->n;
+        double at = tideR_seconds(model, m->mono_ns) / end * chart->n;
         if (at > chart->n - 1)
             at = chart->n - 1;
         const unsigned x = (unsigned)at;
@@ -118,8 +118,8 @@ static void put_moment(const struct tide_r_page *page,
     char time[TIDE_R_UNIT_MAX], heap[TIDE_R_UNIT_MAX], floor[TIDE_R_UNIT_MAX];
     char rate[TIDE_R_UNIT_MAX], cycles[TIDE_R_UNIT_MAX];
     char resident[TIDE_R_UNIT_MAX] = "";
-    const double s = tideR_gc_seconds(page->model, to->mono_ns);
-    const double gone = s - tideR_gc_seconds(page->model, from->mono_ns);
+    const double s = tideR_seconds(page->model, to->mono_ns);
+    const double gone = s - tideR_seconds(page->model, from->mono_ns);
     const double made = (double)to->alloc_bytes - (double)from->alloc_bytes;
     if (rss != 0)
         tideR_bytes_text((int64_t)rss, resident);

@@ -35,12 +35,6 @@ double tideR_gc_time(const struct tide_model *model)
     return gc->collect_s + gc->emergency_s + gc->sweep_s;
 }
 
-double tideR_gc_seconds(const struct tide_model *model, uint64_t mono_ns)
-{
-    const uint64_t start = model->header->start_mono_ns;
-    return mono_ns > start ? (double)(mono_ns - start) / 1e9 : 0;
-}
-
 static void put_event(struct tide_r_json *json, const struct tide_model *model,
                       uint32_t i)
 {
@@ -48,7 +42,7 @@ static void put_event(struct tide_r_json *json, const struct tide_model *model,
     const struct tide_p_event *r = event->record;
     tideR_json_open(json, NULL, '{');
     tideR_json_str(json, "what", tideR_event_name(r->what));
-    tideR_json_real(json, "s", tideR_gc_seconds(model, r->mono_ns));
+    tideR_json_real(json, "s", tideR_seconds(model, r->mono_ns));
     tideR_json_int(json, "state", event->heap);
     tideR_json_place(json, model, event->line_row);
     tideR_json_int(json, "was", r->was);
@@ -64,7 +58,7 @@ static void put_moment(struct tide_r_json *json, const struct tide_model *model,
                        const struct tide_p_moment *m)
 {
     tideR_json_open(json, NULL, '{');
-    tideR_json_real(json, "s", tideR_gc_seconds(model, m->mono_ns));
+    tideR_json_real(json, "s", tideR_seconds(model, m->mono_ns));
     tideR_json_int(json, "heap_bytes", (int64_t)m->live_bytes);
     tideR_json_int(json, "alloc_bytes", (int64_t)m->alloc_bytes);
     tideR_json_int(json, "floor_bytes", (int64_t)m->floor_bytes);

@@ -114,8 +114,7 @@ static void put_cycle_row(const struct shown *shown,
     if (r->end_mono_ns > start)
         tideR_duration_text(r->end_mono_ns - start, sweep);
     tideR_duration_text(
-        (uint64_t)(tideR_gc_seconds(page->model, r->atomic_mono_ns) * 1e9),
-        time);
+        (uint64_t)(tideR_seconds(page->model, r->atomic_mono_ns) * 1e9), time);
     put_state_cell(shown, cycle->heap);
     tideR_printf(page->sink, "%6" PRIu32 " %9s %-11s %-9s %9s %9s ", r->n, time,
                  tideR_collection_name(r->mode), cause_name(r->cause),
@@ -197,7 +196,7 @@ static void put_event(const struct shown *shown, uint32_t i)
     const struct tide_r_page *page = shown->page;
     const struct tide_r_event *event = &page->model->events[i];
     char time[TIDE_R_UNIT_MAX], what[64];
-    const double s = tideR_gc_seconds(page->model, event->record->mono_ns);
+    const double s = tideR_seconds(page->model, event->record->mono_ns);
     put_event_name(page->model, i, what, sizeof what);
     put_state_cell(shown, event->heap);
     tideR_printf(page->sink, "%16s %-24s ",

@@ -115,7 +115,4 @@ const char *tideR_event_name(unsigned what);
 /* What collecting took at least, seconds: all that was timed. */
 double tideR_gc_time(const struct tide_model *model);
 
-/* Seconds since the start of the run. */
-double tideR_gc_seconds(const struct tide_model *model, uint64_t mono_ns);
-
 #endif

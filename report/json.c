@@ -134,21 +134,14 @@ static void put_totals(struct tide_r_json *json, const struct tide_model *model)
     tideR_json_close(json, '}');
 }
 
-/* Seconds since the start; 0 for what claims to be before it. */
-static double since_start(const struct tide_model *model, uint64_t mono_ns)
-{
-    const uint64_t start = model->header->start_mono_ns;
-    return mono_ns > start ? (double)(mono_ns - start) / 1e9 : 0;
-}
-
 static void put_cycle(struct tide_r_json *json, const struct tide_model *model,
                       const struct tide_r_cycle *cycle)
 {
     const struct tide_p_cycle *r = cycle->record;
-    const double atomic = since_start(model, r->atomic_mono_ns);
+    const double atomic = tideR_seconds(model, r->atomic_mono_ns);
     const double start =
-        r->start_mono_ns != 0 ? since_start(model, r->start_mono_ns) : atomic;
-    const double end = since_start(model, r->end_mono_ns);
+        r->start_mono_ns != 0 ? tideR_seconds(model, r->start_mono_ns) : atomic;
+    const double end = tideR_seconds(model, r->end_mono_ns);
     tideR_json_open(json, NULL, '{');
     put_u64(json, "n", r->n);
     tideR_json_str(json, "mode", tideR_mode_name(r));

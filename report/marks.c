@@ -20,8 +20,7 @@
 double tideR_mark_seconds(const struct tide_model *model,
                           const struct tide_p_mark *mark)
 {
-    const uint64_t start = model->header->start_mono_ns;
-    return mark->mono_ns > start ? (double)(mark->mono_ns - start) / 1e9 : 0;
+    return tideR_seconds(model, mark->mono_ns);
 }
 
 bool tideR_mark_has_rows(const struct tide_p_mark *mark)

@@ -226,6 +226,12 @@ const char *tideR_model_text(const struct tide_model *model, uint32_t string,
     return tideR_strtab_text(&model->strings, string);
 }
 
+double tideR_seconds(const struct tide_model *model, uint64_t mono_ns)
+{
+    const uint64_t start = model->header->start_mono_ns;
+    return mono_ns > start ? (double)(mono_ns - start) / 1e9 : 0;
+}
+
 size_t tideR_command_text(const struct tide_model *model, char *out)
 {
     size_t n = model->header->command_bytes;

@@ -363,6 +363,9 @@ bool tideR_is_import(const struct tide_model *model);
 void tideR_model_stack_counts(const struct tide_model *model, uint32_t stack,
                               struct tide_r_counts *out);
 
+/* Seconds since the start; 0 for what claims to be before it. */
+double tideR_seconds(const struct tide_model *model, uint64_t mono_ns);
+
 /* When a mark was made, in seconds since the start. */
 double tideR_mark_seconds(const struct tide_model *model,
                           const struct tide_p_mark *mark);
