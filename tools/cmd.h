@@ -43,13 +43,9 @@ int cmd_wrong_use(const char *name, const char *fmt, ...) TIDE_PRINTF(2, 3);
 
 /*
 ** getopt_long returned '?' or ':': says which option is unknown or lacks its
-** value.  Needs opterr 0 and ":" in front of the short options.  Returns
-** WRONG_USE.
+** value.  Needs ":" in front of the short options.  Returns WRONG_USE.
 */
 int cmd_bad_option(const char *name, int result, char **argv);
-
-/* Reads --top.  False: it has been complained of. */
-bool cmd_parse_top(const char *name, const char *text, uint32_t *out);
 
 /* Whether and how a text report on this file is coloured, how wide it is. */
 enum cmd_colour {
@@ -57,8 +53,13 @@ enum cmd_colour {
     CMD_COLOUR_ALWAYS,
     CMD_COLOUR_NEVER,
 };
-/* Reads --color.  False: it has been complained of. */
-bool cmd_parse_colour(const char *name, const char *text, enum cmd_colour *out);
+
+/* Options of several subcommands.  Each returns an exit status; says why. */
+int cmd_set_colour(const char *name, const char *text, enum cmd_colour *out);
+int cmd_set_top(const char *name, const char *text, uint32_t *out);
+int cmd_set_min(const char *name, const char *text, struct tide_r_query *query);
+int cmd_set_filter(const char *name, const char *text,
+                   struct tide_r_query *query);
 
 struct tide_r_look cmd_look(FILE *out, enum cmd_colour colour,
                             const char *path);

@@ -39,14 +39,12 @@ struct request {
 static int read_options(struct request *request, int argc, char **argv)
 {
     int id;
-    opterr = 0;
-    optind = 0;
     while ((id = getopt_long(argc, argv, ":h", long_options, NULL)) != -1) {
         if (id == '?' || id == ':')
             return cmd_bad_option(NAME, id, argv);
         if (id == 'h')
             request->wants_help = true;
-        else if (!cmd_parse_colour(NAME, optarg, &request->colour))
+        else if (cmd_set_colour(NAME, optarg, &request->colour) != CMD_FINE)
             return CMD_WRONG_USE;
     }
     if (request->wants_help)

@@ -405,8 +405,6 @@ static int read_options(struct attach *a, int argc, char **argv)
 {
     int id;
     char *end;
-    opterr = 0;
-    optind = 0;
     while ((id = getopt_long(argc, argv, ":o:h", long_options, NULL)) != -1) {
         if (id == '?' || id == ':')
             return cmd_bad_option(NAME, id, argv);

@@ -284,8 +284,6 @@ int cmd_check(int argc, char **argv)
     struct cmd_limits limits = {.growth_percent = GROWTH_MAX};
     bool is_json = false;
     int id, status = CMD_FINE;
-    opterr = 0;
-    optind = 0;
     while (status == CMD_FINE &&
            (id = getopt_long(argc, argv, ":h", long_options, NULL)) != -1) {
         if (id == '?' || id == ':')

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "../report/diffrows.h"
-#include "../report/units.h"
 #include "cmd.h"
 #include "cmd_page.h"
 
@@ -96,25 +95,6 @@ static int set_by(struct request *request, const char *text)
     return CMD_FINE;
 }
 
-static int set_min(struct request *request, const char *text)
-{
-    struct tide_r_query *query = &request->comparison.query;
-    if (tideR_share_parse(text, &query->min_share) == TIDE_OK ||
-        tideR_bytes_parse(text, &query->min_bytes) == TIDE_OK)
-        return CMD_FINE;
-    return cmd_wrong_use(
-        NAME, "--min takes a size such as 10K or 1%%, not '%s'", text);
-}
-
-static int set_filter(struct request *request, const char *text)
-{
-    char why[128];
-    if (tideR_query_filter(&request->comparison.query, text, why, sizeof why) ==
-        TIDE_OK)
-        return CMD_FINE;
-    return cmd_wrong_use(NAME, "--filter '%s': %s", text, why);
-}
-
 static int set_option(struct request *request, int id, const char *value)
 {
     struct cmd_comparison *comparison = &request->comparison;
@@ -124,21 +104,17 @@ static int set_option(struct request *request, int id, const char *value)
     case OPT_BY:
         return set_by(request, value);
     case OPT_FILTER:
-        return set_filter(request, value);
+        return cmd_set_filter(NAME, value, &comparison->query);
     case OPT_MIN:
-        return set_min(request, value);
+        return cmd_set_min(NAME, value, &comparison->query);
     case OPT_COLOR:
-        return cmd_parse_colour(NAME, value, &comparison->colour)
-                   ? CMD_FINE
-                   : CMD_WRONG_USE;
+        return cmd_set_colour(NAME, value, &comparison->colour);
     case OPT_HTML:
         comparison->html_or_null = value;
         return CMD_FINE;
     default:
         request->has_top = true;
-        return cmd_parse_top(NAME, value, &comparison->query.top)
-                   ? CMD_FINE
-                   : CMD_WRONG_USE;
+        return cmd_set_top(NAME, value, &comparison->query.top);
     }
 }
 
@@ -146,8 +122,6 @@ static int read_options(struct request *request, int argc, char **argv)
 {
     int id;
     int status = CMD_FINE;
-    opterr = 0;
-    optind = 0;
     while (status == CMD_FINE &&
            (id = getopt_long(argc, argv, ":h", long_options, NULL)) != -1) {
         if (id == '?' || id == ':')

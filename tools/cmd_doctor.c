@@ -345,8 +345,6 @@ struct order {
 static int read_arguments(struct order *order, int argc, char **argv)
 {
     int id;
-    opterr = 0;
-    optind = 0;
     *order = (struct order){.may_run = true};
     while ((id = getopt_long(argc, argv, "+:h", long_options, NULL)) != -1) {
         if (id == OPT_JSON)

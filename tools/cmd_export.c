@@ -62,8 +62,6 @@ static int read_options(struct request *request, int argc, char **argv)
 {
     int id;
     int status = CMD_FINE;
-    opterr = 0;
-    optind = 0;
     while (status == CMD_FINE &&
            (id = getopt_long(argc, argv, ":o:h", long_options, NULL)) != -1) {
         if (id == '?' || id == ':')

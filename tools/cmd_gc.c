@@ -98,8 +98,8 @@ static int set_option(int id, struct tide_r_gcquery *query, bool *is_json)
                              optarg);
     if (id == 's' && !parse_state(optarg, &query->state))
         return cmd_wrong_use(NAME, "--state takes a number, not '%s'", optarg);
-    if (id == 't' && !cmd_parse_top(NAME, optarg, &query->top))
-        return CMD_WRONG_USE;
+    if (id == 't')
+        return cmd_set_top(NAME, optarg, &query->top);
     *is_json = *is_json || id == 'j';
     return CMD_FINE;
 }
@@ -109,8 +109,6 @@ int cmd_gc(int argc, char **argv)
     struct tide_r_gcquery query = {.top = TOP_ROWS, .state = TIDE_R_STATES};
     bool is_json = false;
     int id;
-    opterr = 0;
-    optind = 0;
     while ((id = getopt_long(argc, argv, ":h", long_options, NULL)) != -1) {
         if (id == '?' || id == ':')
             return cmd_bad_option(NAME, id, argv);

@@ -83,8 +83,6 @@ int cmd_merge(int argc, char **argv)
 {
     const char *out = NULL;
     int id;
-    opterr = 0;
-    optind = 0;
     while ((id = getopt_long(argc, argv, ":o:h", long_options, NULL)) != -1) {
         if (id == '?' || id == ':')
             return cmd_bad_option(NAME, id, argv);

@@ -8,7 +8,6 @@
 #include "../report/blocks.h"
 #include "../report/callers.h"
 #include "../report/states.h"
-#include "../report/units.h"
 #include "cmd.h"
 #include "cmd_page.h"
 
@@ -101,25 +100,6 @@ struct request {
     const char *callers_or_null;
 };
 
-static int set_min(struct request *request, const char *text)
-{
-    if (tideR_share_parse(text, &request->query.min_share) == TIDE_OK ||
-        tideR_bytes_parse(text, &request->query.min_bytes) == TIDE_OK)
-        return CMD_FINE;
-    return cmd_wrong_use(NAME,
-                         "--min takes a size such as 10K or 1%%, "
-                         "not '%s'",
-                         text);
-}
-
-static int set_filter(struct request *request, const char *text)
-{
-    char why[128];
-    if (tideR_query_filter(&request->query, text, why, sizeof why) == TIDE_OK)
-        return CMD_FINE;
-    return cmd_wrong_use(NAME, "--filter '%s': %s", text, why);
-}
-
 static int set_option(struct request *request, int id, const char *value)
 {
     switch (id) {
@@ -140,12 +120,11 @@ static int set_option(struct request *request, int id, const char *value)
                              "target, state or block, not '%s'",
                              value);
     case OPT_FILTER:
-        return set_filter(request, value);
+        return cmd_set_filter(NAME, value, &request->query);
     case OPT_MIN:
-        return set_min(request, value);
+        return cmd_set_min(NAME, value, &request->query);
     case OPT_COLOR:
-        return cmd_parse_colour(NAME, value, &request->colour) ? CMD_FINE
-                                                               : CMD_WRONG_USE;
+        return cmd_set_colour(NAME, value, &request->colour);
     case OPT_HTML:
         request->html_or_null = value;
         return CMD_FINE;
@@ -157,8 +136,7 @@ static int set_option(struct request *request, int id, const char *value)
         return CMD_FINE;
     default:
         request->has_top = true;
-        return cmd_parse_top(NAME, value, &request->query.top) ? CMD_FINE
-                                                               : CMD_WRONG_USE;
+        return cmd_set_top(NAME, value, &request->query.top);
     }
 }
 
@@ -166,8 +144,6 @@ static int read_options(struct request *request, int argc, char **argv)
 {
     int id;
     int status = CMD_FINE;
-    opterr = 0;
-    optind = 0;
     while (status == CMD_FINE &&
            (id = getopt_long(argc, argv, ":h", long_options, NULL)) != -1) {
         if (id == '?' || id == ':')

@@ -121,8 +121,7 @@ static int set_option(struct order *order, int id, const char *value)
         return CMD_FINE;
     case OPT_TOP:
         order->has_top = true;
-        return cmd_parse_top(NAME, value, &order->top) ? CMD_FINE
-                                                       : CMD_WRONG_USE;
+        return cmd_set_top(NAME, value, &order->top);
     default:
         if (add_options(order->set, value))
             return CMD_FINE;
@@ -134,8 +133,6 @@ static int read_arguments(struct order *order, int argc, char **argv)
 {
     int id;
     int status = CMD_FINE;
-    opterr = 0;
-    optind = 0;
     if (!start_options(order))
         return cmd_wrong_use(NAME, "TIDEMARK is too long");
     while (status == CMD_FINE &&

@@ -308,8 +308,6 @@ static int read_options(struct top *top, int argc, char **argv, bool *is_done)
 {
     int id;
     int status = CMD_FINE;
-    opterr = 0;
-    optind = 0;
     while (status == CMD_FINE &&
            (id = getopt_long(argc, argv, ":h", long_options, NULL)) != -1) {
         if (id == '?' || id == ':')

@@ -60,27 +60,43 @@ int cmd_bad_option(const char *name, int result, char **argv)
     return cmd_wrong_use(name, "unknown option '%s'", option);
 }
 
-bool cmd_parse_top(const char *name, const char *text, uint32_t *out)
+int cmd_set_top(const char *name, const char *text, uint32_t *out)
 {
     uint64_t n;
-    if (tideR_count_parse(text, &n) != TIDE_OK || n > UINT32_MAX) {
-        cmd_wrong_use(name, "--top takes a number, not '%s'", text);
-        return false;
-    }
+    if (tideR_count_parse(text, &n) != TIDE_OK || n > UINT32_MAX)
+        return cmd_wrong_use(name, "--top takes a number, not '%s'", text);
     *out = (uint32_t)n;
-    return true;
+    return CMD_FINE;
 }
 
-bool cmd_parse_colour(const char *name, const char *text, enum cmd_colour *out)
+int cmd_set_min(const char *name, const char *text, struct tide_r_query *query)
+{
+    if (tideR_share_parse(text, &query->min_share) == TIDE_OK ||
+        tideR_bytes_parse(text, &query->min_bytes) == TIDE_OK)
+        return CMD_FINE;
+    return cmd_wrong_use(
+        name, "--min takes a size such as 10K or 1%%, not '%s'", text);
+}
+
+int cmd_set_filter(const char *name, const char *text,
+                   struct tide_r_query *query)
+{
+    char why[128];
+    if (tideR_query_filter(query, text, why, sizeof why) == TIDE_OK)
+        return CMD_FINE;
+    return cmd_wrong_use(name, "--filter '%s': %s", text, why);
+}
+
+int cmd_set_colour(const char *name, const char *text, enum cmd_colour *out)
 {
     static const char *const names[] = {"auto", "always", "never"};
     for (unsigned i = 0; i < 3; i++)
         if (strcmp(text, names[i]) == 0) {
             *out = (enum cmd_colour)i;
-            return true;
+            return CMD_FINE;
         }
-    cmd_wrong_use(name, "--color takes auto, always or never, not '%s'", text);
-    return false;
+    return cmd_wrong_use(name, "--color takes auto, always or never, not '%s'",
+                         text);
 }
 
 /* COLUMNS if it is set, else what the terminal says, else 80. */

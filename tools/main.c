@@ -119,6 +119,7 @@ int main(int argc, char **argv)
 {
     mallopt(M_MMAP_THRESHOLD, LARGE_BYTES);
     setlocale(LC_CTYPE, "");
+    opterr = 0; /* cmd_bad_option says what is wrong */
     if (argc < 2) {
         print_usage(stderr);
         return CMD_WRONG_USE;
