@@ -48,40 +48,34 @@ static int64_t func_what(struct tide_page *d, uint32_t row)
     return tideR_diff_func(d->diff, row)->what;
 }
 
-/* The function in the run being written; NULL: not in it. */
+/* The function in the run being written; all 0: not in it. */
 static const struct tide_r_func *side_func(const struct tide_page *d,
                                            uint32_t row)
 {
+    static const struct tide_r_func none;
     const uint32_t index = tideR_page_side_of(d, d->diff->funcs[row]);
-    if (index == TIDE_R_NONE && row != 0)
-        return NULL;
-    return &d->model->funcs[index];
+    return index == TIDE_R_NONE && row != 0 ? &none : &d->model->funcs[index];
 }
 
 static void func_counts(const struct tide_page *d, uint32_t row,
                         struct tide_r_counts *out)
 {
-    const struct tide_r_func *func = side_func(d, row);
-    if (func != NULL)
-        *out = func->own;
+    *out = side_func(d, row)->own;
 }
 
 static int64_t func_total(struct tide_page *d, uint32_t row)
 {
-    const struct tide_r_func *func = side_func(d, row);
-    return func != NULL ? (int64_t)func->total_bytes : 0;
+    return (int64_t)side_func(d, row)->total_bytes;
 }
 
 static int64_t func_calls(struct tide_page *d, uint32_t row)
 {
-    const struct tide_r_func *func = side_func(d, row);
-    return func != NULL ? (int64_t)func->calls : 0;
+    return (int64_t)side_func(d, row)->calls;
 }
 
 static int64_t func_worst(struct tide_page *d, uint32_t row)
 {
-    const struct tide_r_func *func = side_func(d, row);
-    return func != NULL ? (int64_t)func->max_call_bytes : 0;
+    return (int64_t)side_func(d, row)->max_call_bytes;
 }
 
 static void put_func_figures(struct tide_page *d)
@@ -150,26 +144,25 @@ static int64_t line_group(struct tide_page *d, uint32_t row)
     return tideR_page_string(d, model, model->groups[group].name);
 }
 
-/* The function of a line in the run being written; NULL: not in it. */
+/* The function of a line in the run being written; all 0: not in it. */
 static const struct tide_r_func *side_line_func(const struct tide_page *d,
                                                 uint32_t row)
 {
+    static const struct tide_r_func none;
     const uint32_t index = tideR_page_side_of(d, d->diff->lines[row]);
-    if (index == TIDE_R_NONE)
-        return NULL;
-    return tideR_line_func(d->model, &d->model->lines[index]);
+    return index == TIDE_R_NONE
+               ? &none
+               : tideR_line_func(d->model, &d->model->lines[index]);
 }
 
 static int64_t line_calls(struct tide_page *d, uint32_t row)
 {
-    const struct tide_r_func *func = side_line_func(d, row);
-    return func != NULL ? (int64_t)func->calls : 0;
+    return (int64_t)side_line_func(d, row)->calls;
 }
 
 static int64_t line_worst(struct tide_page *d, uint32_t row)
 {
-    const struct tide_r_func *func = side_line_func(d, row);
-    return func != NULL ? (int64_t)func->max_call_bytes : 0;
+    return (int64_t)side_line_func(d, row)->max_call_bytes;
 }
 
 static void line_counts(const struct tide_page *d, uint32_t row,
@@ -244,32 +237,29 @@ static int64_t target_what(struct tide_page *d, uint32_t row)
     return tideR_diff_target(d->diff, row)->sort;
 }
 
-/* The target in the run being written; NULL: not in it. */
+/* The target in the run being written; all 0: not in it. */
 static const struct tide_r_target *side_target(const struct tide_page *d,
                                                uint32_t row)
 {
+    static const struct tide_r_target none;
     const uint32_t index = tideR_page_side_of(d, d->diff->targets[row]);
-    return index == TIDE_R_NONE && row != 0 ? NULL : &d->model->targets[index];
+    return index == TIDE_R_NONE && row != 0 ? &none : &d->model->targets[index];
 }
 
 static void target_counts(const struct tide_page *d, uint32_t row,
                           struct tide_r_counts *out)
 {
-    const struct tide_r_target *target = side_target(d, row);
-    if (target != NULL)
-        *out = target->counts;
+    *out = side_target(d, row)->counts;
 }
 
 static int64_t target_calls(struct tide_page *d, uint32_t row)
 {
-    const struct tide_r_target *target = side_target(d, row);
-    return target != NULL ? (int64_t)target->calls : 0;
+    return (int64_t)side_target(d, row)->calls;
 }
 
 static int64_t target_worst(struct tide_page *d, uint32_t row)
 {
-    const struct tide_r_target *target = side_target(d, row);
-    return target != NULL ? (int64_t)target->max_call_bytes : 0;
+    return (int64_t)side_target(d, row)->max_call_bytes;
 }
 
 static void put_target_figures(struct tide_page *d)
