@@ -2,8 +2,9 @@
 ** site.c: the cache of places.
 **
 ** Direct-mapped by (parent node, pc or C function).  A hit gives the node and
-** its cells, without decoding a line or asking the tree.  Entries may be overwritten at any time: only
-** h->site points into the table, and it always points to the last one used.
+** its cells, without decoding a line or asking the tree.  Entries may be
+** overwritten at any time: only h->site points into the table, and it always
+** points to the last one used.
 */
 #include <string.h>
 
