@@ -265,10 +265,10 @@ static void check_ages_of(const struct tide_p_view *view, unsigned survived)
     CHECK_EQ(a->ageless_bytes, 0);
 }
 
-TEST(gcwatch_ages_at_death_are_exact)
+static void check_ages(const char *more_options)
 {
     struct host host;
-    open_host(&host, "");
+    open_host(&host, more_options);
     run(&host, ageing);
     struct tide_profile *profile = close_host(&host);
     const struct tide_p_view *view = tideP_reader_heap(profile, 0);
@@ -277,17 +277,15 @@ TEST(gcwatch_ages_at_death_are_exact)
     tideP_reader_close(profile);
 }
 
+TEST(gcwatch_ages_at_death_are_exact)
+{
+    check_ages("");
+}
+
 /* The same where every block is of the system's allocator: the slow path. */
 TEST(gcwatch_ages_do_not_depend_on_the_path)
 {
-    struct host host;
-    open_host(&host, ",backend=system");
-    run(&host, ageing);
-    struct tide_profile *profile = close_host(&host);
-    const struct tide_p_view *view = tideP_reader_heap(profile, 0);
-    for (unsigned survived = 0; survived <= 4; survived++)
-        check_ages_of(view, survived);
-    tideP_reader_close(profile);
+    check_ages(",backend=system");
 }
 
 TEST(gcwatch_a_reset_forgets_ages)
