@@ -195,10 +195,10 @@ struct tide_thread *tideT_running(struct tide_heap *h, const lua_State *L);
 /* The thread that L's innermost frame may be resuming; NULL: none. */
 const lua_State *tideT_resumed_by(const lua_State *L);
 /*
-** Stand before a thread's frames, so that the innermost one and its caller can
-** be looked at without counting: no activation has their ci.
+** Stands before a thread's frames, so that they can be searched without
+** counting: no activation has its ci, and searches end at a finalizer.
 */
-extern const struct tide_frame tideT_no_frames[TIDE_NO_FRAMES];
+extern const struct tide_frame tideT_no_frame;
 /* Its memory; its frames must have been popped, or not matter any more. */
 void tideT_thread_free(struct tide_heap *h, struct tide_thread *t);
 void tideT_thread_forget(struct tide_heap *h, const lua_State *L);
@@ -378,8 +378,10 @@ TIDE_INLINE bool tideT_compiles_here(struct tide_heap *h,
     if (t->n_frames < n ||
         (n > 0 ? t->frames[n - 1].start != h->compile_start : t->n_frames > 0))
         h->is_compiling = false;
-    if (!h->is_compiling)
+    if (!h->is_compiling) {
         h->compile_thread = NULL;
+        h->compile_frame = 0;
+    }
     return h->is_compiling && t->n_frames == n;
 }
 

@@ -76,8 +76,6 @@ struct tide_proto_hit {
 };
 #define TIDE_PROTO_HITS 256u /* places; a power of two */
 
-#define TIDE_NO_FRAMES 2u /* see tideT_no_frames */
-
 /* One activation that was seen. */
 struct tide_frame {
     char *ci;           /* its CallInfo */
@@ -86,11 +84,9 @@ struct tide_frame {
     uint64_t start;     /* the thread's clock when it was first seen */
     uint32_t parent;    /* node of the caller, or of "[finalizer]" */
     uint32_t node;
-    uint32_t func;
-    uint8_t is_lua;
-    uint8_t is_finalizer; /* called by the collector */
-    uint8_t is_new;       /* node and pc are not set yet */
-    uint8_t reserved;
+    bool is_lua;
+    bool is_finalizer; /* called by the collector */
+    bool is_new;       /* node and pc are not set yet */
 };
 
 /*
@@ -99,7 +95,7 @@ struct tide_frame {
 */
 struct tide_thread {
     const lua_State *L;
-    struct tide_frame *frames; /* before them: tideT_no_frames */
+    struct tide_frame *frames; /* before them: tideT_no_frame */
     uint32_t n_frames;
     uint32_t max_frames;
     uint32_t n_finalizers; /* of these frames: called by the collector */
@@ -117,11 +113,10 @@ struct tide_thread {
     uint32_t max_kept;
 };
 
-/* Of the block of n frames and those before them; 0 for n = 0. */
+/* Of the block of n frames and the one before them; 0 for n = 0. */
 TIDE_INLINE size_t tideT_frames_bytes(uint32_t n)
 {
-    return n == 0 ? 0
-                  : ((size_t)n + TIDE_NO_FRAMES) * sizeof(struct tide_frame);
+    return n == 0 ? 0 : ((size_t)n + 1) * sizeof(struct tide_frame);
 }
 
 #define TIDE_PLACES_LOST UINT32_MAX

@@ -151,7 +151,12 @@ TIDE_INLINE bool enter_growth(struct tide_heap *h, const struct tide_ra *ra,
     const struct tide_asked asked = {
         ra,  words, h->cur_L,         tideT_L_ci(h->cur_L),
         ptr, nsize, TIDE_KIND_STORAGE};
-    struct tide_site *site = is_linked(h) ? step_near(h, h->cur, &asked) : NULL;
+    struct tide_site *site = NULL;
+    if (is_linked(h)) {
+        site = step_near(h, h->cur, &asked);
+        if (site == NULL)
+            site = step_far(h, h->cur, &asked);
+    }
     if (site == NULL)
         return tideT_step(h, ra, words, ptr, TIDE_KIND_STORAGE, nsize);
     const struct tide_frame *top = &h->cur->frames[h->cur->n_frames] - 1;
@@ -315,16 +320,34 @@ TIDE_INLINE void *charge_small(struct tide_heap *h, size_t nsize,
     return charge->block;
 }
 
-/* Several calls or returns further, or something new. */
+/* Something new, or unusual. */
+static TIDE_NOINLINE void *alloc_beyond(struct tide_heap *h, char *ci,
+                                        size_t osize, size_t nsize,
+                                        const uintptr_t *words,
+                                        const struct tide_ra *ra)
+{
+    const unsigned kind = tideT_kind_of[osize & 15];
+    if (!step_to(h, ci, ra, words, NULL, kind, nsize))
+        return tideT_alloc_slow(h, osize, nsize, words);
+    return new_here(h, kind, osize, nsize);
+}
+
+/* Several calls or returns further. */
 static TIDE_NOINLINE void *alloc_far(struct tide_heap *h, char *ci,
                                      size_t osize, size_t nsize,
                                      const uintptr_t *words,
                                      const struct tide_ra *ra)
 {
     const unsigned kind = tideT_kind_of[osize & 15];
-    if (!step_to(h, ci, ra, words, NULL, kind, nsize))
-        return tideT_alloc_slow(h, osize, nsize, words);
-    return new_here(h, kind, osize, nsize);
+    const struct tide_asked asked = {ra,   words, h->cur_L, ci,
+                                     NULL, nsize, kind};
+    struct tide_charge charge;
+    bool is_lua;
+    struct tide_site *site = enter_far(h, h->cur, &asked, &is_lua);
+    if (site == NULL || !can_charge(h, site, kind, nsize, &charge))
+        return alloc_beyond(h, ci, osize, nsize, words, ra);
+    enter_site(h, site, ci, kind, is_lua);
+    return charge_small(h, nsize, &charge);
 }
 
 /* Near by: seen before, or new. */

@@ -71,11 +71,9 @@ void tideT_shadow_clear(struct tide_heap *h, struct tide_thread *t)
         pop_frame(h, t);
 }
 
-#define NO_ACTIVATION ((char *)(uintptr_t)&tideT_no_frames)
-
-const struct tide_frame tideT_no_frames[TIDE_NO_FRAMES] = {
-    {.ci = NO_ACTIVATION},
-    {.ci = NO_ACTIVATION},
+const struct tide_frame tideT_no_frame = {
+    .ci = (char *)(uintptr_t)&tideT_no_frame,
+    .is_finalizer = true,
 };
 
 bool tideT_shadow_reserve(struct tide_heap *h, struct tide_thread *t,
@@ -86,15 +84,14 @@ bool tideT_shadow_reserve(struct tide_heap *h, struct tide_thread *t,
     size_t max = t->max_frames == 0 ? FIRST_FRAMES : t->max_frames;
     while (max < want)
         max *= 2;
-    struct tide_frame *old =
-        t->max_frames == 0 ? NULL : t->frames - TIDE_NO_FRAMES;
+    struct tide_frame *old = t->max_frames == 0 ? NULL : t->frames - 1;
     struct tide_frame *f =
         tideC_mem_grow(&h->mem, old, tideT_frames_bytes(t->max_frames),
                        tideT_frames_bytes((uint32_t)max));
     if (f == NULL)
         return false;
-    memcpy(f, tideT_no_frames, sizeof tideT_no_frames);
-    t->frames = f + TIDE_NO_FRAMES;
+    f[0] = tideT_no_frame;
+    t->frames = f + 1;
     t->max_frames = (uint32_t)max;
     return true;
 }

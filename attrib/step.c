@@ -8,7 +8,8 @@
 ** consistent.
 **
 ** Budget, x86-64, gcc 12 -O2: 155 instructions for one new activation, beyond
-** those of the block; tests/abi/budget.py counts them.
+** those of the block, 80 for each further one with its return;
+** tests/abi/budget.py counts them.
 */
 #include "attrib.h"
 
@@ -272,7 +273,7 @@ TIDE_INLINE bool find_seen(const struct tide_heap *h, struct tide_thread *t,
     struct tide_frame *top = &t->frames[n] - 1;
     *near = (struct tide_near){.frame = top};
     if (top->ci != a->ci) {
-        if (top[-1].ci != a->ci || top->is_finalizer ||
+        if (top->is_finalizer || top[-1].ci != a->ci ||
             n - 1 == h->compile_frame) /* perhaps the one that compiles */
             return false;
         near->ended = top--;
@@ -292,7 +293,7 @@ TIDE_INLINE bool find_call(const struct tide_heap *h, struct tide_thread *t,
     const char *caller = tideT_ci_previous(a->ci);
     *near = (struct tide_near){.is_new = true};
     if (top->ci != caller) {
-        if (top[-1].ci != caller || top->is_finalizer)
+        if (top->is_finalizer || top[-1].ci != caller)
             return false;
         near->ended = top--;
     } else if (t->n_frames == t->max_frames) {
@@ -344,21 +345,143 @@ TIDE_INLINE void enter_frame(struct tide_heap *h, struct tide_thread *t,
     f->node = site->node;
 }
 
+/*
+** Walks from *ci to the innermost activation that was seen.  *ci gets what that
+** one has called, the activation itself when nothing is new; *calls how many
+** are new.  Its frame; NULL: something for the cold path.
+*/
+TIDE_INLINE struct tide_frame *find_kept(const struct tide_heap *h,
+                                         struct tide_thread *t, char **ci,
+                                         uint32_t *calls)
+{
+    const uint16_t stops = TIDE_CIST_MARK | h->cal->layout.cist_fin;
+    char *seen = *ci;
+    uint32_t n = 0;
+    for (; (tideT_ci_status(seen) & stops) == 0; n++) {
+        *ci = seen;
+        seen = tideT_ci_previous(seen);
+        if (seen == NULL)
+            return NULL;
+    }
+    if ((tideT_ci_status(seen) & stops) != TIDE_CIST_MARK)
+        return NULL;
+    if (n == 0)
+        *ci = seen;
+    *calls = n;
+    struct tide_frame *f = &t->frames[t->n_frames] - 1;
+    while (f->ci != seen) {
+        if (f->is_finalizer) /* or what stands before all frames */
+            return NULL;
+        f--;
+    }
+    return f;
+}
+
+/* What stands above f has returned. */
+TIDE_INLINE void end_frames_above(struct tide_heap *h, struct tide_thread *t,
+                                  const struct tide_frame *f, uint64_t clock)
+{
+    uint32_t n = t->n_frames;
+    for (const struct tide_frame *top = &t->frames[n] - 1; top > f; top--, n--)
+        end_frame(h, top, clock);
+    t->n_frames = n;
+}
+
+/*
+** The frame of `ci`, whose site must be in the cache: the innermost one asks,
+** any other stands at a call.
+*/
+TIDE_INLINE struct tide_site *
+put_frame(struct tide_heap *h, const struct tide_asked *a, struct tide_frame *f,
+          char *ci, const void *fn, uint32_t parent, bool is_lua)
+{
+    const uint32_t *pc = is_lua ? tideT_ci_savedpc(ci) : NULL;
+    if (is_lua && ci == a->ci && !step_pc(a, &pc))
+        return NULL;
+    struct tide_site *site = cached_site(h, parent, tideT_site_at(fn, pc));
+    if (TIDE_UNLIKELY(site == NULL))
+        return NULL;
+    f->pc = pc;
+    f->node = site->node;
+    return site;
+}
+
+/*
+** Any number of returns, a tail call of what is innermost then, any number of
+** calls: the shadow stack goes there as far as all is in the cache.  The site;
+** NULL: the cold path must do the rest.
+*/
+TIDE_INLINE struct tide_site *enter_far(struct tide_heap *h,
+                                        struct tide_thread *t,
+                                        const struct tide_asked *a,
+                                        bool *is_lua)
+{
+    char *ci = a->ci;
+    uint32_t calls;
+    struct tide_frame *f = find_kept(h, t, &ci, &calls);
+    if (f == NULL || f->is_new || h->is_newborn ||
+        f + calls >= &t->frames[t->max_frames] ||
+        (calls == 0 && f + 1 == &t->frames[h->compile_frame]))
+        return NULL;
+    const uint64_t clock = tideT_clock_of(h, t);
+    struct tide_site *site = NULL;
+    uint32_t parent = f->parent;
+    if (is_as_seen(h, f, f->ci)) {
+        end_frames_above(h, t, f, clock);
+        const uint32_t *pc = f->is_lua ? tideT_ci_savedpc(f->ci) : NULL;
+        if (calls == 0 || f->pc != pc) {
+            site = put_frame(h, a, f, f->ci, f->fn, parent, f->is_lua);
+            if (site == NULL)
+                return NULL;
+        }
+        parent = f->node;
+    } else {
+        if (f->is_finalizer)
+            return NULL;
+        ci = f->ci;
+        calls++;
+        end_frames_above(h, t, --f, clock);
+        tideT_ci_status(ci) &= (uint16_t)~TIDE_CIST_MARK; /* it is new */
+    }
+    for (; calls > 0; calls--) {
+        bool is_lua_function;
+        const void *fn = tideT_fn_of_slot(tideT_ci_func(ci), &is_lua_function);
+        site = put_frame(h, a, ++f, ci, fn, parent, is_lua_function);
+        if (site == NULL)
+            return NULL;
+        f->ci = ci;
+        f->fn = fn;
+        f->start = clock;
+        f->parent = parent;
+        f->is_lua = is_lua_function;
+        f->is_finalizer = f->is_new = false;
+        parent = f->node;
+        h->nodes[parent].calls++;
+        tideT_ci_status(ci) |= TIDE_CIST_MARK;
+        t->n_frames++;
+        ci = tideT_ci_next(ci);
+    }
+    *is_lua = f->is_lua;
+    return site;
+}
+/* The same out of line, for those who need registers of their own. */
+static TIDE_NOINLINE struct tide_site *
+step_far(struct tide_heap *h, struct tide_thread *t, const struct tide_asked *a)
+{
+    bool is_lua;
+    return enter_far(h, t, a, &is_lua);
+}
+
 /* The shadow stack goes to a place near by; its site, NULL: it is not near. */
 TIDE_INLINE struct tide_site *step_near(struct tide_heap *h,
                                         struct tide_thread *t,
                                         const struct tide_asked *a)
 {
     struct tide_near near;
-    if ((tideT_ci_status(a->ci) & TIDE_CIST_MARK) != 0) {
-        if (!find_seen(h, t, a, &near))
-            return NULL;
-        enter_frame(h, t, a, &near);
-    } else {
-        if (!find_call(h, t, a, &near))
-            return NULL;
-        enter_frame(h, t, a, &near);
-    }
+    const bool is_seen = (tideT_ci_status(a->ci) & TIDE_CIST_MARK) != 0;
+    if (!(is_seen ? find_seen(h, t, a, &near) : find_call(h, t, a, &near)))
+        return NULL;
+    enter_frame(h, t, a, &near);
     return near.site;
 }
 

@@ -32,8 +32,7 @@ struct tide_thread *tideT_thread_of(struct tide_heap *h, const lua_State *L)
             return NULL;
         }
         t->L = L;
-        t->frames =
-            (struct tide_frame *)(uintptr_t)&tideT_no_frames[TIDE_NO_FRAMES];
+        t->frames = (struct tide_frame *)(uintptr_t)&tideT_no_frame + 1;
         t->link = &tideT_link_invalid;
         *value = (uint64_t)(uintptr_t)t;
     }
@@ -193,7 +192,7 @@ struct tide_thread *tideT_running(struct tide_heap *h, const lua_State *L)
 void tideT_thread_free(struct tide_heap *h, struct tide_thread *t)
 {
     if (t->max_frames != 0)
-        tideC_mem_free(&h->mem, t->frames - TIDE_NO_FRAMES,
+        tideC_mem_free(&h->mem, t->frames - 1,
                        tideT_frames_bytes(t->max_frames));
     tideT_regions_forget(h, t);
     tideC_mem_free(&h->mem, t, sizeof *t);

@@ -42,7 +42,22 @@ PATHS = (
     ("two more activations",
      "local function f() return {} end "
      "local function g() local t = f() return t end "
-     "for i = 1, tonumber(...) do g() end", 660),
+     "for i = 1, tonumber(...) do g() end", 540),
+    ("four more activations",
+     "local function f() return {} end "
+     "local function g() local t = f() return t end "
+     "local function h() local t = g() return t end "
+     "local function k() local t = h() return t end "
+     "for i = 1, tonumber(...) do k() end", 710),
+    ("three returns and a block of the caller's, and three more activations",
+     "local function f() return {} end "
+     "local function g() local t = f() return t end "
+     "local function h() local t = g() return t end "
+     "for i = 1, tonumber(...) do h() local t = {} end", 1000),
+    ("a tail call by one that has made a block, and one more activation",
+     "local function f() return {} end "
+     "local function g() local t = {} return f() end "
+     "for i = 1, tonumber(...) do g() end", 820),
     ("a tail call",
      "local function f() return {} end "
      "local function g() return f() end "

@@ -7,6 +7,7 @@ Each program is short and its bytes are known by arithmetic on the sizes of
 Lua's objects: a table is 56 bytes, an array slot 16.
 """
 import argparse
+import itertools
 import json
 import os
 import subprocess
@@ -45,6 +46,31 @@ for i = 1, 100000 do
 end
 for i = 1, #parked do parked[i](i) end
 print(#parked)
+"""
+
+# From any depth to any other, by calls, returns and tail calls in a row: a..h
+# call each other, A..H replace each other, b0 is called by b1 and so on.
+STRIDE = "abcdefgh"
+STRIDES = "local %s, %s\n" % (", ".join(STRIDE), ", ".join(STRIDE.upper()))
+for callee, caller in zip(STRIDE[1:] + STRIDE[0], STRIDE):
+    STRIDES += (
+        "function %s(n) if n == 1 then local t = {n} return end %s(n - 1) end\n"
+        "function %s(n) local t = {n, n} if n > 1 then return %s(n - 1) end end"
+        "\n" % (caller, callee, caller.upper(), callee.upper()))
+STRIDES += """
+local function b0(n, m)
+  for _ = 1, 3 do
+    a(n) a(m) A(n)
+    local t = {n, m, 1}
+    A(m)
+  end
+end
+local function b1(n, m) b0(n, m) end
+local function b2(n, m) b1(n, m) end
+local function b3(n, m) b2(n, m) end
+for n = 1, 8 do
+  for m = 1, 8 do b0(n, m) b3(n, m) b1(n, m) b2(n, m) end
+end
 """
 
 CHUNKS = """
@@ -264,6 +290,46 @@ def tails(options, tap, folder):
             "tails: a tail call is an activation", calls)
 
 
+def strides(options, tap, folder):
+    report = profile(options, tap, folder, "strides", STRIDES)
+    got, want, calls = {}, {}, {}
+    # Lua knows no name for what is tail-called.
+    named = {"function <strides.lua:%d>" % (3 + 2 * n): name
+             for n, name in enumerate(STRIDE.upper())}
+    for row in report["stacks"]:
+        names = [named.get(frame["function"], frame["function"])
+                 for frame in row["frames"]]
+        if "main chunk" in names and row["kind"] in ("table", "storage"):
+            names = tuple(names[names.index("main chunk") + 1:])
+            got[names] = got.get(names, 0) + row["alloc_bytes"]
+
+    def make(names, size):
+        want[names] = want.get(names, 0) + size
+
+    for top, n, m in itertools.product(range(4), range(1, 9), range(1, 9)):
+        below = tuple("b%d" % i for i in range(top, -1, -1))
+        make(below, 3 * (56 + 48))
+        for depth in (n, m):
+            make(below + tuple(STRIDE[:depth]), 3 * (56 + 16))
+            for name in STRIDE[:depth].upper():
+                make(below + (name,), 3 * (56 + 32))
+        for name in below:
+            calls[name] = calls.get(name, 0) + 1
+        for name in 3 * (STRIDE[:n] + STRIDE[:m]):
+            for each in (name, name.upper()):
+                calls[each] = calls.get(each, 0) + 1
+    wrong = [(names, got.get(names), want.get(names))
+             for names in {*got, *want} if got.get(names) != want.get(names)]
+    tap.add(not wrong, "strides: each stack has its bytes", wrong[:5])
+    counted = {}
+    for row in report["functions"]:
+        name = named.get(row["name"], row["name"])
+        if name in calls:
+            counted[name] = counted.get(name, 0) + row["calls"]
+    tap.add(counted == calls, "strides: every activation counts once",
+            (counted, calls))
+
+
 def frames_at(report, line):
     """Bytes of tables at a line, by the names of the stack's functions."""
     sums = {}
@@ -318,8 +384,8 @@ def main():
         os.environ.pop(key, None)
     tap = Tap()
     with tempfile.TemporaryDirectory() as folder:
-        for test in (deep, coroutines, chunks, reused, hooks, tails, closed,
-                     attached):
+        for test in (deep, coroutines, chunks, reused, hooks, tails, strides,
+                     closed, attached):
             test(options, tap, folder)
     return tap.end()
 
