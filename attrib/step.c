@@ -346,6 +346,33 @@ TIDE_INLINE void enter_frame(struct tide_heap *h, struct tide_thread *t,
 }
 
 /*
+** Has the innermost frame returned, and was the same function called again by
+** the same instruction?  Then its node is the same.
+*/
+TIDE_INLINE bool is_called_again(const struct tide_heap *h,
+                                 const struct tide_frame *f, const char *ci)
+{
+    const char *caller = tideT_ci_previous(ci);
+    const uint16_t mask = h->mark_mask | h->cal->layout.cist_fin;
+    bool is_lua;
+    return f->ci == ci && !f->is_finalizer && !f->is_new &&
+           (tideT_ci_status(ci) & TIDE_CIST_MARK) == 0 && f[-1].ci == caller &&
+           (tideT_ci_status(caller) & mask) == TIDE_CIST_MARK &&
+           (!f[-1].is_lua || f[-1].pc == tideT_ci_savedpc(caller)) &&
+           tideT_fn_of_slot(tideT_ci_func(ci), &is_lua) == f->fn;
+}
+
+/* Its frame becomes that of the new activation. */
+TIDE_INLINE void call_again(struct tide_heap *h, struct tide_frame *f,
+                            uint64_t clock)
+{
+    end_frame(h, f, clock);
+    f->start = clock;
+    h->nodes[f->node].calls++;
+    tideT_ci_status(f->ci) |= TIDE_CIST_MARK;
+}
+
+/*
 ** Walks from *ci to the innermost activation that was seen.  *ci gets what that
 ** one has called, the activation itself when nothing is new; *calls how many
 ** are new.  Its frame; NULL: something for the cold path.

@@ -10,8 +10,8 @@
 /* The node of the frame `ci` of `by`, which resumes; TIDE_NO_NODE: not near. */
 #define TIDE_NO_NODE UINT32_MAX
 
-TIDE_INLINE uint32_t step_resumer(struct tide_heap *h, struct tide_thread *by,
-                                  char *ci)
+static TIDE_NOINLINE uint32_t step_resumer(struct tide_heap *h,
+                                           struct tide_thread *by, char *ci)
 {
     const struct tide_asked asked = {
         .L = by->L, .ci = ci, .kind = TIDE_KIND_OTHER};
@@ -24,20 +24,11 @@ TIDE_INLINE uint32_t step_resumer(struct tide_heap *h, struct tide_thread *by,
     return site != NULL ? site->node : TIDE_NO_NODE;
 }
 
-/*
-** The running thread was resumed anew, by the same frame of the same thread
-** or by another place of it.  False: the cold path must find out by whom.
-*/
-static TIDE_NOINLINE bool step_resumed(struct tide_heap *h,
-                                       struct tide_thread *t)
+/* The running thread was resumed by `ci`, which stands elsewhere now. */
+static TIDE_NOINLINE bool link_resumed(struct tide_heap *h,
+                                       struct tide_thread *t, char *ci)
 {
-    struct tide_thread *by = t->resumer;
-    if (by == NULL || t->n_finalizers != 0 || tideT_L_status(t->L) != 0 ||
-        (*by->link & TIDE_CIST_MARK) == 0 || tideT_L_status(by->L) != 0 ||
-        tideT_resumed_by(by->L) != t->L)
-        return false;
-    char *ci = tideT_L_ci(by->L);
-    const uint32_t node = step_resumer(h, by, ci);
+    const uint32_t node = step_resumer(h, t->resumer, ci);
     if (node == TIDE_NO_NODE)
         return false;
     if (node != t->base) {
@@ -45,6 +36,26 @@ static TIDE_NOINLINE bool step_resumed(struct tide_heap *h,
         t->link = h->link = &tideT_link_invalid;
         return false;
     }
+    t->link = h->link = &tideT_ci_status(ci);
+    return true;
+}
+
+/*
+** The running thread was resumed anew, by the same frame of the same thread
+** or by another place of it.  False: the cold path must find out by whom.
+*/
+TIDE_INLINE bool step_resumed(struct tide_heap *h, struct tide_thread *t)
+{
+    struct tide_thread *by = t->resumer;
+    if (by == NULL || t->n_finalizers != 0 || tideT_L_status(t->L) != 0 ||
+        (*by->link & TIDE_CIST_MARK) == 0 || tideT_L_status(by->L) != 0 ||
+        tideT_resumed_by(by->L) != t->L)
+        return false;
+    char *ci = tideT_L_ci(by->L);
+    struct tide_frame *f = &by->frames[by->n_frames] - 1;
+    if (!is_called_again(h, f, ci) || f->node != t->base)
+        return link_resumed(h, t, ci);
+    call_again(h, f, tideT_clock_of(h, by));
     t->link = h->link = &tideT_ci_status(ci);
     return true;
 }

@@ -65,7 +65,7 @@ PATHS = (
     ("a resume, and a block of the coroutine's",
      "local co = coroutine.wrap(function() "
      "while true do local t = {} coroutine.yield() end end) "
-     "for i = 1, tonumber(...) do co() end", 410),
+     "for i = 1, tonumber(...) do co() end", 335),
 )
 
 

@@ -73,6 +73,18 @@ for n = 1, 8 do
 end
 """
 
+# Resumed by one line again and again, by another in between.
+RESUMES = """
+local co = coroutine.wrap(function()
+  while true do local t = {1} coroutine.yield() end
+end)
+local function first() for _ = 1, 3 do co() end end
+local function second()
+  co()
+  co() end
+for i = 1, 500 do first() second() first() end
+"""
+
 CHUNKS = """
 local sum = 0
 for i = 1, 200000 do
@@ -330,6 +342,21 @@ def strides(options, tap, folder):
             (counted, calls))
 
 
+def resumes(options, tap, folder):
+    report = profile(options, tap, folder, "resumes", RESUMES)
+    got = {}
+    for row in report["stacks"]:
+        if row["kind"] in ("table", "storage") and len(row["frames"]) > 2 and \
+                row["frames"][-1]["line"] == 3:
+            line = row["frames"][-3]["line"]
+            got[line] = got.get(line, 0) + row["alloc_bytes"]
+    tap.add(got == {5: 3000 * 72, 7: 500 * 72, 8: 500 * 72},
+            "resumes: each line that resumes has its own", got)
+    calls = {row["name"]: row["calls"] for row in report["functions"]}
+    tap.add(calls.get("coroutine.wrap") == 4001,
+            "resumes: each is a call", calls)
+
+
 def frames_at(report, line):
     """Bytes of tables at a line, by the names of the stack's functions."""
     sums = {}
@@ -385,7 +412,7 @@ def main():
     tap = Tap()
     with tempfile.TemporaryDirectory() as folder:
         for test in (deep, coroutines, chunks, reused, hooks, tails, strides,
-                     closed, attached):
+                     resumes, closed, attached):
             test(options, tap, folder)
     return tap.end()
 
