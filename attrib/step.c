@@ -25,6 +25,28 @@ TIDE_INLINE void end_frame(struct tide_heap *h, const struct tide_frame *f,
         node->max_call_bytes = bytes;
 }
 
+/* The frame of `ci`; NULL: something for the cold path. */
+TIDE_INLINE struct tide_frame *find_frame(struct tide_thread *t, const char *ci)
+{
+    struct tide_frame *f = &t->frames[t->n_frames] - 1;
+    while (f->ci != ci) {
+        if (f->is_finalizer) /* its bytes are to be excluded; or none is left */
+            return NULL;
+        f--;
+    }
+    return f;
+}
+
+/* What stands above f has returned. */
+TIDE_INLINE void end_frames_above(struct tide_heap *h, struct tide_thread *t,
+                                  const struct tide_frame *f, uint64_t clock)
+{
+    uint32_t n = t->n_frames;
+    for (const struct tide_frame *top = &t->frames[n] - 1; top > f; top--, n--)
+        end_frame(h, top, clock);
+    t->n_frames = n;
+}
+
 /*
 ** Ends activations down to the one of `ci`; false: something for the cold
 ** path.
@@ -32,16 +54,10 @@ TIDE_INLINE void end_frame(struct tide_heap *h, const struct tide_frame *f,
 TIDE_INLINE bool end_frames_to(struct tide_heap *h, struct tide_thread *t,
                                const char *ci, uint64_t clock)
 {
-    const struct tide_frame *f = &t->frames[t->n_frames] - 1;
-    for (; f >= t->frames; f--) {
-        if (f->ci == ci)
-            return true;
-        if (f->is_finalizer) /* its bytes are to be excluded */
-            return false;
-        end_frame(h, f, clock);
-        t->n_frames--;
-    }
-    return false;
+    const struct tide_frame *f = find_frame(t, ci);
+    if (f != NULL)
+        end_frames_above(h, t, f, clock);
+    return f != NULL;
 }
 
 /* The site if the cache has it, else NULL. */
@@ -316,33 +332,41 @@ TIDE_INLINE bool find_call(const struct tide_heap *h, struct tide_thread *t,
     return find_site(h, a, near->caller_node, near);
 }
 
+/* `f` is of a new activation of `fn`; its node is known. */
+TIDE_INLINE void open_frame(struct tide_heap *h, struct tide_thread *t,
+                            struct tide_frame *f, char *ci, const void *fn,
+                            bool is_lua, uint32_t parent, uint64_t clock)
+{
+    f->ci = ci;
+    f->fn = fn;
+    f->start = clock;
+    f->parent = parent;
+    f->is_lua = is_lua;
+    f->is_finalizer = f->is_new = false;
+    h->nodes[f->node].calls++;
+    tideT_ci_status(ci) |= TIDE_CIST_MARK;
+    t->n_frames++;
+}
+
 /* The shadow stack goes there. */
 TIDE_INLINE void enter_frame(struct tide_heap *h, struct tide_thread *t,
                              const struct tide_asked *a,
                              const struct tide_near *near)
 {
     struct tide_frame *f = near->frame;
-    const struct tide_site *site = near->site;
     const uint64_t clock = tideT_clock_of(h, t);
     if (near->ended != NULL) {
         end_frame(h, near->ended, clock);
         t->n_frames--;
     }
+    f->pc = near->pc;
+    f->node = near->site->node;
     if (near->is_new) {
         f[-1].pc = near->caller_pc;
         f[-1].node = near->caller_node;
-        f->ci = a->ci;
-        f->fn = near->fn;
-        f->start = clock;
-        f->parent = near->caller_node;
-        f->is_lua = near->is_lua;
-        f->is_finalizer = f->is_new = false;
-        h->nodes[site->node].calls++;
-        tideT_ci_status(a->ci) |= TIDE_CIST_MARK;
-        t->n_frames++;
+        open_frame(h, t, f, a->ci, near->fn, near->is_lua, near->caller_node,
+                   clock);
     }
-    f->pc = near->pc;
-    f->node = site->node;
 }
 
 /*
@@ -392,26 +416,8 @@ TIDE_INLINE struct tide_frame *find_kept(const struct tide_heap *h,
     }
     if ((tideT_ci_status(seen) & stops) != TIDE_CIST_MARK)
         return NULL;
-    if (n == 0)
-        *ci = seen;
     *calls = n;
-    struct tide_frame *f = &t->frames[t->n_frames] - 1;
-    while (f->ci != seen) {
-        if (f->is_finalizer) /* or what stands before all frames */
-            return NULL;
-        f--;
-    }
-    return f;
-}
-
-/* What stands above f has returned. */
-TIDE_INLINE void end_frames_above(struct tide_heap *h, struct tide_thread *t,
-                                  const struct tide_frame *f, uint64_t clock)
-{
-    uint32_t n = t->n_frames;
-    for (const struct tide_frame *top = &t->frames[n] - 1; top > f; top--, n--)
-        end_frame(h, top, clock);
-    t->n_frames = n;
+    return find_frame(t, seen);
 }
 
 /*
@@ -453,7 +459,7 @@ TIDE_INLINE struct tide_site *enter_far(struct tide_heap *h,
     const uint64_t clock = tideT_clock_of(h, t);
     struct tide_site *site = NULL;
     uint32_t parent = f->parent;
-    if (is_as_seen(h, f, f->ci)) {
+    if (TIDE_LIKELY(!is_replaced(h, f))) {
         end_frames_above(h, t, f, clock);
         const uint32_t *pc = f->is_lua ? tideT_ci_savedpc(f->ci) : NULL;
         if (calls == 0 || f->pc != pc) {
@@ -476,21 +482,14 @@ TIDE_INLINE struct tide_site *enter_far(struct tide_heap *h,
         site = put_frame(h, a, ++f, ci, fn, parent, is_lua_function);
         if (site == NULL)
             return NULL;
-        f->ci = ci;
-        f->fn = fn;
-        f->start = clock;
-        f->parent = parent;
-        f->is_lua = is_lua_function;
-        f->is_finalizer = f->is_new = false;
+        open_frame(h, t, f, ci, fn, is_lua_function, parent, clock);
         parent = f->node;
-        h->nodes[parent].calls++;
-        tideT_ci_status(ci) |= TIDE_CIST_MARK;
-        t->n_frames++;
         ci = tideT_ci_next(ci);
     }
     *is_lua = f->is_lua;
     return site;
 }
+
 /* The same out of line, for those who need registers of their own. */
 static TIDE_NOINLINE struct tide_site *
 step_far(struct tide_heap *h, struct tide_thread *t, const struct tide_asked *a)
